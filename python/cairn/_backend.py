@@ -1,6 +1,7 @@
 """The backend of torch.compile, and capturing a step without training."""
 
 import atexit
+import dataclasses
 import functools
 import sys
 import time
@@ -19,11 +20,13 @@ from . import _moves
 from . import _norms
 from . import _optimizers
 from . import _regions
-from ._errors import CairnError
+from ._errors import BudgetError, CairnError
 from ._geometry import propagate
 from ._joint import Joint, copy_mutated, device_of, refuse
 from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
+from ._steps import Steps
+from ._watch import Watch
 from ._write import Writer, boxed
 
 
@@ -65,6 +68,7 @@ def with_partition(options, partition, forward=boxed, backward=boxed, loss_only=
     return compile_module
 
 
+PART = "cairn_part"  # key of a backward graph: its number
 MANY = 24  # graphs: more are rarely different ones
 
 
@@ -75,8 +79,8 @@ class Backend:
         self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters, self.regions = [], []
         self.__name__ = "cairn"
-        self._retaining = self._variant = None
-        self.steps = _regions.Steps(options)
+        self._variant, self._parts = None, []  # what is compiled now; by number what the backward parts need to know
+        self.steps, self.watch = Steps(options), Watch(options)
         self._most = 0
         self._unused = Unused() if options.budget is not None else None
 
@@ -117,7 +121,8 @@ class Backend:
     def partition(self, gm, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
         captured = time.perf_counter() - self._start
         _regions.refuse_specialised(gm)
-        joint = capture(gm, num_fwd_outputs, self.options)
+        outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
+        joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside))
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
@@ -125,7 +130,8 @@ class Backend:
         graphs = writer.graphs()
         self.writers.append(writer)
         self.meters.append(meter)
-        self._retaining = writer.retaining() if not self.options.arena else None
+        graphs[1].meta[PART] = len(self._parts)  # PyTorch may compile it much later
+        self._parts.append((writer.retaining() if not self.options.arena else None, self._variant))
         self.add(plan)
         return graphs
 
@@ -153,9 +159,24 @@ class Backend:
             self._most = max(self._most, planner.none_peak())  # a share is one of the largest shape
             if self.plans:  # the largest shape may be one of this graph
                 planner.offer(max(self.plans, key=lambda plan: plan.peak).text())
-            plan = _distributed.plan(planner, None if budget is None else planner.budget_bytes(budget, self._most))
+            size = None if budget is None else planner.budget_bytes(budget, self._most)
+            plan = self._plan_beside(planner, size, variant)
         if variant is not None:
             variant.plan, variant.planner = plan, planner
+        return plan
+
+    @staticmethod
+    def _plan_beside(planner, size, variant):
+        """A plan beside what a variant was seen to need outside. Training is under way then, so it goes on with the
+        smallest plan where none fits."""
+        if variant is None or not (variant.outside or variant.beside):
+            return _distributed.plan(planner, size)
+        try:
+            plan = _distributed.plan(planner, size - variant.beside)
+        except BudgetError as error:
+            warnings.warn(f"cairn: {error}; training goes on with the smallest plan", stacklevel=2)
+            plan, variant.exhausted = _distributed.plan(planner, planner.smallest()[0]), True
+        plan.budget = size
         return plan
 
     def _compile_forward(self, gm, inputs):
@@ -163,12 +184,14 @@ class Backend:
 
     def _compile_backward(self, gm, inputs):
         usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
-        retaining = usual if self._retaining is None else boxed(self._retaining)
+        retaining, variant = self._parts[gm.meta[PART]]
+        retaining = usual if retaining is None else boxed(retaining)
 
         def run(arguments):
             self.steps.went_back = True
-            kept = _torch.keeps_graph()
-            return (retaining if kept else usual)(arguments)
+            results = (retaining if _torch.keeps_graph() else usual)(arguments)
+            self.watch.leave(variant)
+            return results
         return _freeing(_torch.boxed_call(run), inputs)
 
 

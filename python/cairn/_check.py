@@ -21,16 +21,12 @@ from torch import fx
 
 from . import _torch
 from ._errors import CairnError
-from ._geometry import key_of, place_of, planned_of, tensors_of
+from ._geometry import place_of, planned_of, tensors_of
 
 HOLDS = "cairn_holds"  # key of a written node: the storages that its values lie in
 OVER = "cairn_over"    # those that it overwrites
 FREES = "cairn_frees"  # those that the plan frees after it
 COUNTS = "cairn_counts"  # whether it only counts its operands
-
-
-def is_planned(gm):
-    return any(HOLDS in node.meta for node in gm.graph.nodes)
 
 
 def join(new, nodes):
@@ -40,99 +36,168 @@ def join(new, nodes):
     new.meta[FREES] = set().union(*(node.meta.get(FREES, ()) for node in nodes))
 
 
-def run(gm, arguments):
-    """Run a written graph once with all checks; `arguments` is emptied."""
-    return _Checked(gm).boxed_run(arguments)
+class _Step:
+    """A node of a written graph, and what the plan says about it; values have the numbers of their nodes."""
+    __slots__ = ("node", "call", "args", "kwargs", "plain", "reads", "holds", "single", "expected", "over", "frees", "drops")
+
+    def __init__(self, node, numbers, gm):
+        meta, fake = node.meta, node.meta.get("val")
+        self.node, self.args, self.kwargs = node, node.args, node.kwargs
+        self.call = node.target if node.op == "call_function" else None
+        if node.op == "get_attr":
+            self.call, self.args = (lambda: _attribute(gm, node.target)), ()
+        self.plain = all(isinstance(a, (fx.Node, *CONSTANTS)) for a in (*self.args, *self.kwargs.values()))
+        if self.plain:  # most arguments are nodes and numbers, and need no search
+            self.args = [(numbers[a], None) if isinstance(a, fx.Node) else (-1, a) for a in self.args]
+            self.kwargs = [(k, numbers[a], None) if isinstance(a, fx.Node) else (k, -1, a) for k, a in self.kwargs.items()]
+        reads = COUNTS not in meta and node.target is not operator.getitem  # which reads no memory
+        self.reads = [numbers[n] for n in node.all_input_nodes] if reads else []
+        self.holds = meta.get(HOLDS) or ()
+        self.single = isinstance(fake, torch.Tensor)
+        self.expected = None
+        if node.op == "call_function" and HOLDS in meta:
+            self.expected = [(*place_of(v), v.dtype, v.untyped_storage().nbytes()) for v in tensors_of(fake)]
+        self.over, self.frees, self.drops = meta.get(OVER, ()), meta.get(FREES, ()), []
 
 
-class _Checked(fx.Interpreter):
+CONSTANTS = (int, float, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def _attribute(gm, target):
+    value = gm
+    for name in target.split("."):
+        value = getattr(value, name)
+    return value
+
+
+class Checked:
+    """A written graph, prepared for one run with all checks; None if it is not written from a plan."""
+
     def __init__(self, gm):
-        super().__init__(gm, garbage_collect_values=True)
+        nodes = list(gm.graph.nodes)
+        self.numbers = {node: i for i, node in enumerate(nodes)}
+        self.steps = [_Step(node, self.numbers, gm) for node in nodes]
+        self.given = [i for i, node in enumerate(nodes) if node.op == "placeholder"]
+        self.backward = any("autograd_backward" in node.meta for node in nodes)
+        seen = set()
+        for i in reversed(range(len(nodes))):
+            for read in nodes[i].all_input_nodes:
+                if read not in seen:
+                    seen.add(read)
+                    self.steps[i].drops.append(self.numbers[read])
+            if nodes[i] not in seen and nodes[i].op != "output":
+                self.steps[i].drops.append(i)  # nobody reads it
+
+    @classmethod
+    def of(cls, gm):
+        return cls(gm) if any(HOLDS in node.meta for node in gm.graph.nodes) else None
+
+    def run(self, arguments):
+        """`arguments` is emptied."""
+        return _Run(self, arguments).go()
+
+
+class _Run:
+    def __init__(self, checked, arguments):
+        self.checked, self.values = checked, [None] * len(checked.steps)
         self.memory = {}  # the key of a real storage to a reference to it and the storage of the plan that it holds
         self.place = {}  # a storage of the plan to the key of the real one
-        self.where = {}  # a node to the keys of its values' storages, with the storages of the plan
+        self.where = [()] * len(checked.steps)  # of each node, the keys of its values' storages with those of the plan
         self.freed = set()
-        self.leaving, self.held, self.held_bytes = (None, ()), None, 0
-        backward = any("autograd_backward" in node.meta for node in gm.graph.nodes)
-        self.keeps = backward and _torch.keeps_graph()  # what the forward part saved stays
-        self.extra_traceback = False
+        self.held, self.held_bytes = None, 0
+        self.keeps = checked.backward and _torch.keeps_graph()  # what the forward part saved stays
+        for i, value in zip(checked.given, arguments):
+            self.values[i] = value
+        arguments.clear()
 
-    def run(self, *_, initial_env):
-        for node in list(initial_env):
-            self._check_results(node, initial_env[node])
-            if not node.users:
-                initial_env[node] = None
-        results = super().run(initial_env=initial_env, enable_io_processing=False)
+    def go(self):
+        for i in self.checked.given:
+            self._check_results(i, self.checked.steps[i], self.values[i])
+            if i in self.checked.steps[i].drops:
+                self.values[i] = None
+        leaving = None
+        for i, step in enumerate(self.checked.steps):
+            if step.call is None and step.node.op != "output":
+                continue
+            if leaving is not None and leaving.frees and not self.keeps:
+                self._check_frees(leaving)
+            for read in step.reads:
+                if self.where[read]:
+                    self._check_reads(step, self.where[read])
+            args, kwargs = self._operands(step)
+            if step.call is None:
+                self._warn()
+                return args[0]
+            result = self.values[i] = step.call(*args, **kwargs)
+            del args, kwargs
+            if step.holds or step.expected is not None:
+                self._check_results(i, step, result)
+            del result
+            for drop in step.drops:
+                self.values[drop] = None
+            if step.frees:
+                self.freed.update(step.frees)
+            leaving = step
+
+    def _operands(self, step):
+        values = self.values
+        if step.plain:
+            return ([c if n < 0 else values[n] for n, c in step.args],
+                    {k: c if n < 0 else values[n] for k, n, c in step.kwargs} if step.kwargs else {})
+        numbers = self.checked.numbers
+        return fx.node.map_arg((step.args, step.kwargs), lambda n: values[numbers[n]])
+
+    def _warn(self):
         if self.held is not None:
             warnings.warn(f"cairn: the plan frees {self.held} but its memory is still in use outside the step, which "
                           f"therefore needs up to {self.held_bytes} bytes more than planned", stacklevel=2)
-        return results
 
-    def run_node(self, node):
-        self._check_frees()
-        if COUNTS not in node.meta and node.target is not operator.getitem:  # which reads no memory
-            for read in node.all_input_nodes:
-                self._check_reads(node, read)
-        result = super().run_node(node)
-        self._check_results(node, result)
-        self.leaving = node, node.meta.get(FREES, ())
-        self.freed.update(self.leaving[1])
-        return result if node.users or node.op == "output" else None  # FX drops only what has a reader
-
-    def _check_frees(self):
-        """What the plan freed after the op before must be gone now: only then FX has dropped its last value."""
-        node, storages = self.leaving
-        for storage in storages if not self.keeps else ():
+    def _check_frees(self, step):
+        """What the plan freed after the op before must be gone now."""
+        for storage in step.frees:
             reference, holds = self.memory.get(self.place.get(storage), (None, None))
             if holds is storage and not reference.expired():
-                self.held = self.held or f"{storage.name} after op {node.name},"
+                self.held = self.held or f"{storage.name} after op {step.node.name},"
                 self.held_bytes += storage.bytes
 
-    def _check_reads(self, node, read):
-        for key, storage in self.where.get(read, ()):
+    def _check_reads(self, step, where):
+        for key, storage in where:
             if storage in self.freed:
-                raise CairnError(f"op {node.name} reads {storage.name} after the plan freed it")
+                raise CairnError(f"op {step.node.name} reads {storage.name} after the plan freed it")
             held = self.memory[key][1]  # its memory is alive, because the value is
             if held is not storage:
-                raise CairnError(f"op {node.name} reads {storage.name}, but its memory holds {held.name}")
+                raise CairnError(f"op {step.node.name} reads {storage.name}, but its memory holds {held.name}")
 
-    def _held(self, key):
-        reference, storage = self.memory.get(key, (None, None))
-        return None if reference is None or reference.expired() else storage
-
-    def _check_results(self, node, result):
-        fake, holds = node.meta.get("val"), node.meta.get(HOLDS) or ()
-        single = isinstance(result, torch.Tensor) and isinstance(fake, torch.Tensor)
-        values = [result] if single else planned_of(result, fake)
-        over, fresh, where = node.meta.get(OVER, ()), set(), []
-        for value, storage in zip(values, holds) if len(values) == len(holds) else ():
-            key = key_of(value)
-            held = self._held(key)
-            if held is not storage:
-                if held is not None and held not in over and node.op != "placeholder":
-                    raise CairnError(f"op {node.name} returns memory that still holds {held.name}")
-                self.memory[key] = _torch.StorageWeakRef(value.untyped_storage()), storage
+    def _check_results(self, i, step, result):
+        single = step.single and isinstance(result, torch.Tensor)
+        values = [result] if single else planned_of(result, step.node.meta.get("val"))
+        if step.expected and len(values) != len(step.expected):
+            raise CairnError(f"op {step.node.name} returns {len(values)} tensors, {len(step.expected)} were planned")
+        if len(values) != len(step.holds):
+            return
+        memory, where = self.memory, []
+        for number, (value, storage) in enumerate(zip(values, step.holds)):
+            real = value.untyped_storage()
+            key = real._cdata
+            reference, held = memory.get(key, (None, None))
+            if held is not storage or reference.expired():
+                if held is not None and held not in step.over and step.call is not None and not reference.expired():
+                    raise CairnError(f"op {step.node.name} returns memory that still holds {held.name}")
+                memory[key] = _torch.StorageWeakRef(real), storage
                 self.place[storage] = key
-                fresh.add(storage)
+                if step.expected and real.nbytes() != step.expected[number][4]:
+                    raise CairnError(f"op {step.node.name} returns a storage of {real.nbytes()} bytes, "
+                                     f"{step.expected[number][4]} were planned")
             self.freed.discard(storage)
             where.append((key, storage))
-        self.where[node] = where
-        if node.op == "call_function" and HOLDS in node.meta:
-            self._compare(node, values, [fake] if single else tensors_of(fake), fresh)
-
-    @staticmethod
-    def _compare(node, real, fake, fresh):
-        """Compare with the fake results from which the plan was made."""
-        if fake and len(real) != len(fake):
-            raise CairnError(f"op {node.name} returns {len(real)} tensors, {len(fake)} were planned")
-        for a, b, storage in zip(real, fake, node.meta[HOLDS]):
-            if place_of(a) != place_of(b) or a.dtype != b.dtype:
-                raise CairnError(f"op {node.name} returns {_show(a)}, {_show(b)} was planned")
-            if storage in fresh and a.untyped_storage().nbytes() != b.untyped_storage().nbytes():
-                raise CairnError(f"op {node.name} returns a storage of {a.untyped_storage().nbytes()} bytes, "
-                                 f"{b.untyped_storage().nbytes()} were planned")
+            if step.expected:
+                shape, stride, offset, dtype, _ = step.expected[number]
+                if value.stride() != stride or value.shape != shape or value.storage_offset() != offset \
+                        or value.dtype is not dtype:
+                    raise CairnError(f"op {step.node.name} returns {_show(*place_of(value), value.dtype)}, "
+                                     f"{_show(shape, stride, offset, dtype)} was planned")
+        self.where[i] = where
 
 
-def _show(tensor):
-    shape, stride, offset = place_of(tensor)
-    return f"{str(tensor.dtype).replace('torch.', '')}{list(shape)} with strides {list(stride)} at {offset}"
+def _show(shape, stride, offset, dtype):
+    return f"{str(dtype).replace('torch.', '')}{list(shape)} with strides {list(stride)} at {offset}"

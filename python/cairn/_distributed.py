@@ -9,13 +9,14 @@ from . import _costs, _geometry, _torch
 from ._errors import BudgetError, CairnError
 
 
-def _alone():
+def alone():
+    """Whether this is the only process."""
     return not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
 
 
 def most(value):
     """The largest value of all ranks."""
-    if _alone():
+    if alone():
         return value
     values = [None] * dist.get_world_size()
     with _torch.disable_current_modes():
@@ -25,7 +26,7 @@ def most(value):
 
 def from_first(make):
     """What make() returns on rank 0."""
-    if _alone():
+    if alone():
         return make()
     message = [make() if dist.get_rank() == 0 else None]
     with _torch.disable_current_modes():  # ops during a capture are not real ops
@@ -41,7 +42,7 @@ def learn(gm, table, device, alignment, wanted=_geometry.any_node, offload=False
             _costs.measure_link(table, device)
         return table.facts()
     facts = from_first(make)
-    if not _alone() and dist.get_rank() != 0:
+    if not alone() and dist.get_rank() != 0:
         table.take(facts)
         _geometry.propagate(gm, table.results, _costs.signature_of, wanted)
         _costs.learn(gm, table, device, alignment, wanted)
@@ -49,7 +50,7 @@ def learn(gm, table, device, alignment, wanted=_geometry.any_node, offload=False
 
 def plan(planner, size):
     """The plan of all ranks for a step of `size` bytes; None: no limit."""
-    if _alone():
+    if alone():
         return planner.within(size)
     made = None
 

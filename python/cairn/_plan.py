@@ -47,6 +47,7 @@ class Plan:
                 self.reruns += 1
                 self.rerun_ns += int(joint.ops[number].time_ns)
             seen.add(number)
+        self.way = None  # what it means for a step of several graphs, once that was asked
         self.offloads = sum(kind == lib.OFFLOAD for kind, _, _ in self.steps)
 
     @property

@@ -103,6 +103,7 @@ SavedForBackwardsAOTOutput = _get("torch._functorch._aot_autograd.descriptors", 
 # ---- running and measuring ops ----
 disable_current_modes = _get("torch.utils._python_dispatch", "_disable_current_modes")
 DisablePythonDispatcher = _get("torch._C", "_DisablePythonDispatcher")
+_graph_task = _get("torch._C", "_current_graph_task_id")
 keeps_graph = _get("torch._C", "_autograd", "_get_current_graph_task_keep_graph")
 StorageWeakRef = _get("torch.multiprocessing.reductions", "StorageWeakRef")
 suggest_memory_format = _get("torch._prims_common", "suggest_memory_format")
@@ -111,15 +112,57 @@ _legacy = [_get("torch.autograd", name) for name in ("ProfilerConfig", "Profiler
 _ExperimentalConfig = _get("torch._C._profiler", "_ExperimentalConfig")
 
 
-def start_memory_events() -> None:
-    """Record the allocator's events on the processor."""
+_profiler = _get("torch.autograd.profiler")
+_enable_record_function = _get("torch.autograd", "_enable_record_function")
+_before_profiler: list = []  # called when the user's profiler starts
+
+
+def _listen_to_profiler() -> None:
+    """PyTorch refuses a second profiler, so the user's must be heard of before it starts."""
+    begin = _profiler._run_on_profiler_start
+
+    def run_on_profiler_start():
+        for call in _before_profiler:
+            call()
+        begin()
+    _profiler._run_on_profiler_start = run_on_profiler_start
+
+
+def start_memory_events(give_way: Any) -> None:
+    """Record the allocator's events on the processor, and nothing of ops. `give_way` is called when the user's profiler
+    starts."""
     config, state, enable, _ = _legacy
-    enable(config(state.CPU, False, True, False, False, False, _ExperimentalConfig()))
+    if not _before_profiler:
+        _listen_to_profiler()
+        _before_profiler.append(give_way)
+    options = config(state.CPU, False, True, False, False, False, _ExperimentalConfig())
+    try:
+        enable(options)
+    except RuntimeError:
+        if _profiler._is_profiler_enabled:  # the user's
+            raise
+        _legacy[3]()  # one that was stopped inside a backward pass, after which PyTorch puts it back
+        enable(options)
+    _enable_record_function(False)
+
+
+def mark_memory_events(name: str) -> None:
+    """Record a mark among the events; possible inside a backward pass."""
+    _enable_record_function(True)
+    with torch.profiler.record_function(name):
+        pass
+    _enable_record_function(False)
 
 
 def stop_memory_events() -> Any:
     """The recorded events, a list per thread."""
+    _enable_record_function(True)
     return _legacy[3]()
+
+
+def runs_backward() -> bool:
+    """Whether this thread runs a backward pass."""
+    return _graph_task() != -1
 
 
 def schema_of(target: Any) -> Any:

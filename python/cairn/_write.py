@@ -52,16 +52,16 @@ def boxed(gm, *_):
     """A module that runs the graph as it is. Its first run is checked against the plan, if it was written from one."""
     gm.graph.set_codegen(_Boxed())
     gm.recompile()
-    call, checked, thin = gm.forward, not _check.is_planned(gm), _thin_gradients(gm)
+    call, first, thin = gm.forward, _check.Checked.of(gm), _thin_gradients(gm)
 
     def run(arguments):
-        nonlocal checked
+        nonlocal first
         for place, shape, stride in thin:
             arguments[place] = _with_strides(arguments[place], shape, stride)
-        if checked:
+        if first is None:
             return call(arguments)
-        results = _check.run(gm, arguments)
-        checked = True
+        results = first.run(arguments)
+        first = None
         return results
     return _torch.boxed_call(run)
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _regions
+from cairn import _steps
 from common import allocator_peak, same
 
 warnings.simplefilter("ignore")
@@ -70,6 +70,25 @@ class Outside(nn.Module):
         return self.second(self.between(self.first(x))).square().mean()
 
 
+class Growing(nn.Module):
+    """What runs between two graphs takes another number of copies in every step."""
+
+    def __init__(self, copies):
+        super().__init__()
+        self.first, self.second = Block(), Block()
+        self.copies, self.step = copies, -1
+
+    @torch._dynamo.disable
+    def between(self, x):
+        self.step += 1
+        for _ in range(self.copies[self.step]):
+            x = x.sin()
+        return x
+
+    def forward(self, x):
+        return self.second(self.between(self.first(x))).square().mean()
+
+
 def train(model, backend, rows=(ROWS,) * 4, dynamic=None):
     torch._dynamo.reset()
     torch.manual_seed(1)
@@ -94,14 +113,14 @@ class Several(unittest.TestCase):
         backend = cairn.backend()
         train(model, backend)
         calls = backend.steps.calls
-        most = _regions.needed([_regions.way_of(v, v.planner.none()) for v in calls])
-        least = _regions.needed([_regions.way_of(v, v.planner.within(v.planner.smallest()[0])) for v in calls])
+        most = _steps.needed([_steps.way_of(v, v.planner.none()) for v in calls])
+        least = _steps.needed([_steps.way_of(v, v.planner.within(v.planner.smallest()[0])) for v in calls])
         budget = int(least + (most - least) * share)
         backend = cairn.backend(budget)
         found, step = train(model, backend)
         self.assertTrue(same(expected, found))
         self.assertTrue(backend.steps.settled)
-        self.assertLessEqual(_regions.needed([_regions.way_of(v, v.plan) for v in calls]), most)
+        self.assertLessEqual(_steps.needed([_steps.way_of(v, v.plan) for v in calls]), most)
         self.assertLessEqual(allocator_peak(step), budget)
         with self.assertRaises(cairn.BudgetError) as refused:
             train(model, cairn.backend(least - 4096))
@@ -146,6 +165,26 @@ class Several(unittest.TestCase):
         self.assertEqual(len(backend.steps.calls), 4)
         self.assertLessEqual(allocator_peak(step), least)
 
+    def test_views(self):
+        """Blocks that return views of what they made are several graphs of one step, too."""
+        torch.manual_seed(1)
+        torch._dynamo.reset()
+
+        class Viewing(Block):
+            def forward(self, x):
+                x = super().forward(x)
+                return x.view(-1, WIDTH), x.view(-1)
+        blocks, x, backend = nn.ModuleList(Viewing() for _ in range(3)), torch.randn(ROWS, WIDTH), cairn.backend("80%")
+        for block in blocks:
+            block.compile(backend=backend)
+        for _ in range(3):
+            h = x
+            for block in blocks:
+                h, _ = block(h)
+            h.square().mean().backward()
+        self.assertTrue(backend.steps.several)
+        self.assertEqual(len(backend.steps.calls), 3)
+
     def test_calls_without_backward(self):
         """Calls whose results nobody keeps are no part of a step."""
         torch.manual_seed(1)
@@ -185,6 +224,117 @@ class Several(unittest.TestCase):
             warnings.simplefilter("always")
             train(Net({1}), cairn.backend("90%"))
         self.assertTrue(any("a step is cut into" in str(w.message) for w in seen))
+
+
+class Later(unittest.TestCase):
+    """Steps that take more than the first ones."""
+
+    def steps(self, copies, budget):
+        """Peaks of steps, what was said after each, and how many plans were made until then."""
+        torch.manual_seed(1)
+        torch._dynamo.reset()
+        model, x = Growing(copies), torch.randn(ROWS, WIDTH)
+        backend = cairn.backend(budget)
+        call, optimizer = torch.compile(model, backend=backend), torch.optim.SGD(model.parameters(), lr=0.01)
+        rows = []
+        for _ in copies:
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                call(x).backward()
+                found = backend.steps.peak
+                optimizer.step()
+            optimizer.zero_grad()
+            said = [str(w.message) for w in seen if "more than its budget" in str(w.message)]
+            rows.append((found.stop() if found is not None else None, said, len(backend.plans)))
+        return rows, backend
+
+    def test_all_at_once(self):
+        """A step that is over the budget says so, once, and the next one has room."""
+        one = 4 * ROWS * WIDTH
+        rows, _ = self.steps([2] * 4, "1GiB")
+        budget = rows[-1][0] + one
+        rows, backend = self.steps([2, 2, 2, 2, 6, 6, 2, 6], budget)
+        self.assertEqual([len(said) for _, said, _ in rows], [0, 0, 0, 0, 1, 0, 0, 0])
+        self.assertGreater(rows[4][0], budget)
+        for peak, _, _ in rows[5:]:
+            self.assertLessEqual(peak, budget)
+
+    def test_little_by_little(self):
+        """Room is made before it is needed: no step is over the budget."""
+        rows, _ = self.steps([16] * 4, "1GiB")
+        budget = rows[-1][0]
+        copies = [16, 16, 16, 16, 17, 18, 19, 20, 21, 22]
+        rows, backend = self.steps(copies, budget)
+        self.assertEqual([said for _, said, _ in rows], [[]] * len(copies))
+        for peak, _, _ in rows[1:]:
+            self.assertLessEqual(peak, budget)
+        self.assertGreater(rows[-1][2], rows[4][2])
+
+    def test_never_enough(self):
+        """Where no plan leaves room, training goes on, with a warning for every step that is worse than those before."""
+        rows, _ = self.steps([2] * 4, "1GiB")
+        rows, _ = self.steps([2, 2, 2, 2, 60, 60, 70, 60, 70], rows[-1][0])
+        self.assertEqual([len(said) for _, said, _ in rows], [0, 0, 0, 0, 1, 0, 1, 0, 0])
+
+    def test_profiler(self):
+        """The user's profiler may start at any time."""
+        torch.manual_seed(1)
+        torch._dynamo.reset()
+        model, x = Growing([2] * 8), torch.randn(ROWS, WIDTH)
+        call, optimizer = torch.compile(model, backend=cairn.backend("80%")), torch.optim.SGD(model.parameters(), lr=0.01)
+        for number in range(8):
+            with torch.profiler.profile() if number % 2 else warnings.catch_warnings():
+                call(x).backward()
+                optimizer.step()
+        self.assertTrue(all(p.grad is not None for p in model.parameters()))
+
+
+class LossOutside(unittest.TestCase):
+    """One graph, and a loss that is computed from what it returns: the budget holds for both."""
+
+    def peaks(self, budget, steps=4, most=0, **options):
+        torch.manual_seed(1)
+        torch._dynamo.reset()
+        model = nn.Sequential(*(Block() for _ in range(4)), nn.Linear(WIDTH, 32))
+        x, scales = torch.randn(ROWS, WIDTH), torch.randn(4, 1)
+        backend, found = cairn.backend(budget, **options), []
+        call = torch.compile(model, backend=backend)
+
+        def step():
+            loss = (call(x)[:, None] * scales).sin().square().mean()
+            loss.backward()
+            found.append([loss.detach()] + [p.grad for p in model.parameters()])
+            torch.empty(2 * most)  # what comes later is no part of the step
+            model.zero_grad()
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            for _ in range(steps):
+                step()
+            said = [str(w.message) for w in seen if "cairn: " in str(w.message)]
+            most = 0
+            return found, said, allocator_peak(step), backend
+
+    def test_room(self):
+        free, said, most, backend = self.peaks(None)
+        self.assertEqual(said, [])
+        planned = backend.plans[0].peak
+        self.assertGreater(most, planned)
+        for budget in (planned, (planned + most) // 2):
+            found, said, peak, backend = self.peaks(budget)
+            self.assertTrue(same(free, found))
+            self.assertEqual(["outside the compiled model" in text for text in said], [True])
+            self.assertLessEqual(peak, budget)
+            self.assertEqual(len(backend.plans), 2)
+        found, said, peak, backend = self.peaks(most, most=most)
+        self.assertEqual((said, len(backend.plans)), ([], 1))
+
+    def test_too_small(self):
+        """No plan leaves enough room: that is said, and training goes on."""
+        smallest = self.peaks(None)[3].planners[0].smallest()[0]
+        _, said, _, _ = self.peaks(smallest)
+        self.assertIn("outside the compiled model", said[0])
+        self.assertIn("training goes on with the smallest plan", said[1])
+        self.assertEqual(len(said), 2)
 
 
 class Shapes(unittest.TestCase):

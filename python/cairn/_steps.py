@@ -1,0 +1,344 @@
+"""Steps that are cut into several graphs: one budget for all of them, and for what runs between them.
+
+    first step    every region has its smallest plan, and its calls are noted
+    second step   the same again, and the allocator's peak is measured: what it is above the plans' is the share of
+                  what runs outside the regions
+    third step    one choice among plans of all regions: the fastest ones that fit together, and beside that share
+    every step    is measured from then on. What runs outside may be another thing in every step: experts get other rows,
+                  a module runs now and then. The share is kept an eighth above the most that was seen, so plans are
+                  chosen again before it is full; a step that is over the budget all the same says so
+"""
+
+import threading
+import warnings
+import weakref
+
+import torch
+
+from . import _distributed, _optimizers, _sizes, _torch
+from . import _library as lib
+from ._errors import BudgetError, CairnError
+from ._peak import Peak, busy, inside_backward, running
+
+TRIES = 3  # steps that are measured until one was not disturbed, by the user's profiler for example
+DEPTH = 8  # views between a result and the call that made it
+IDLE = 4  # steps of optimisers
+POINTS = 6  # plans of a region from which one is chosen
+
+
+class Steps:
+    """The calls of one step, and the share of the budget of each."""
+
+    def __init__(self, options):
+        self.options, self.calls = options, []  # of the step that needs the most
+        self.several = self.settled = False
+        self.went_back = False
+        self.last = {}  # by thread: the region that ran last, and what is alive as long as its backward part may run
+        self.now, self._alive = [], []  # the calls of the step that runs, and what is alive as long as they hold tensors
+        self.peak = None  # what counts in it
+        self.outside = 0  # bytes for what runs outside the regions
+        self._seen = self._worst = 0  # the most outside, and over the budget
+        self._tries = self._judged = self._idle = 0
+        self._sequences, self._rare = [], []  # calls of steps, which plans were chosen for; those that were seen once
+        self._choose_again = self._exhausted = False
+        self._plans, self._size = {}, None  # to choose among, by variant; what they and the rest may take
+        self._thread = None  # the one whose steps they are
+
+    # ---- the regions of a step ----
+
+    def enter(self, variant):
+        """A region is about to run."""
+        if self.several and variant.plan is not None:
+            self._refuse_threads()
+        if not torch.is_grad_enabled():
+            self._pause()
+            return
+        if variant.plan is None:
+            return
+        if not self.several:
+            self._look_for_several()
+        if not self.several or (self.options.budget is None and self.settled):
+            return
+        if not self.calls and self.options.budget is not None:
+            _optimizers.before_step(self._pause)
+            _optimizers.after_step(self._after_optimizer)
+        if self.went_back and self.now and not _torch.runs_backward():  # it may recompute what a checkpoint left out
+            self._end_step()
+        self._forget_dead()
+        if not self.now:
+            self._begin_step()
+        self.now.append(variant)
+        self._alive.append(_always)
+        self.went_back = False
+        if not self.calls and self.options.budget is not None and not _is_share(self.options.budget):
+            size = variant.planner.budget_bytes(self.options.budget)
+            self._refuse_more([way_of(call, call.plan) for call in self.now], size)
+
+    def _refuse_threads(self):
+        """Calls of several threads cannot be told apart, so nobody knows what lives at the same time."""
+        self._thread = self._thread or threading.get_ident()
+        if self.options.budget is not None and self._thread != threading.get_ident():
+            raise CairnError("steps that are cut into several graphs run in several threads with one backend; give each "
+                             "thread its own cairn.backend")
+
+    def leave(self, variant, results):
+        """A region has run."""
+        if variant.plan is None or not torch.is_grad_enabled():
+            return
+        if not self.several:
+            self.went_back = False
+            self.last[threading.get_ident()] = variant, _backward_of(results)
+        elif self._alive:
+            self._alive[-1] = _backward_of(results)
+
+    def _forget_dead(self):
+        """Calls whose results nobody kept hold nothing, and are no part of the step."""
+        if not self.went_back and not all(alive() for alive in self._alive):
+            kept = [(v, alive) for v, alive in zip(self.now, self._alive) if alive()]
+            self.now, self._alive = [v for v, _ in kept], [alive for _, alive in kept]
+
+    def _look_for_several(self):
+        """Where blocks are compiled one by one, each looks like a whole step, and has the whole budget. They are several
+        if one begins while another holds tensors for its backward part."""
+        variant, alive = self.last.get(threading.get_ident(), (None, lambda: None))
+        if self.went_back or alive() is None:
+            return
+        self.several = True
+        self.now.append(variant)
+        self._alive.append(alive)
+        if self.options.budget is not None:
+            planner = variant.planner
+            variant.replace(_distributed.plan(planner, planner.smallest()[0]))
+
+    # ---- measuring: from one step of the optimiser to the next, which is no part of it ----
+
+    def _measure(self):
+        device = self.calls[0].planner.joint.device
+        if self.options.budget is None or busy(device) or inside_backward(device):
+            return
+        try:
+            self.peak = Peak(device, self._size, self._is_under_way)
+        except RuntimeError:  # the user's profiler runs on the processor
+            return
+
+    def _is_under_way(self):
+        return any(alive() for alive in self._alive)
+
+    def _found(self):
+        """The peak of the step that has ended; None if it was not measured."""
+        peak, self.peak = self.peak, None
+        found = peak.stop() if peak is not None else None
+        return None if peak is None or peak.cut else found
+
+    def _pause(self):
+        """What comes now, the step of an optimiser or an evaluation, is no part of a step; unless it is in the middle of
+        one."""
+        if self.peak is not None and (self.went_back or not self.now) and not inside_backward(self.peak.device):
+            self.peak.stop()
+            if not self.now:
+                self.peak = None
+
+    def _after_optimizer(self):
+        """What comes before the first region of the next step counts in that. There may be several optimisers; after some
+        steps of theirs without one of its own nobody trains here any more."""
+        if self.went_back and self.now:
+            self._end_step()
+            self._measure()
+        elif self.calls and not self.now and self._idle < IDLE and not running(self.calls[0].planner.joint.device):
+            self._idle += 1
+            self._measure()
+
+    # ---- between two steps ----
+
+    def _begin_step(self):
+        if self._choose_again:
+            self._choose_again = False
+            if self.peak is not None:
+                self.peak.stop()
+                self.peak = None
+            self._replan()
+        if self.peak is not None and not self.peak.cut:
+            self.peak.begin_step()
+        elif self.calls:
+            self._measure()
+
+    def _end_step(self):
+        """All calls of a step are known, and its peak."""
+        calls, self.now, self._alive, self.went_back, self._idle = self.now, [], [], False, 0
+        found = self._found()
+        if not self.calls:
+            self.calls = calls
+            self._choose_again = self.options.budget is None
+        elif self.settled:
+            self._judge(calls, found)
+        else:
+            self.calls = max(self.calls, calls, key=_needed_by)
+            self._tries += 1
+            self._choose_again = found is not None or self._tries == TRIES or not _distributed.alone()
+            self._seen = max(found - _needed_by(calls), 0) if found is not None else 0
+
+    def _judge(self, calls, found):
+        """Whether the plans still suit what was measured."""
+        self._judged += 1
+        least = _needed_by(calls)
+        if found is not None:
+            self._seen = max(self._seen, found - least)
+            self._warn_of(found - self._size)
+        if not _distributed.alone():  # all ranks choose at the same steps
+            if self._judged & (self._judged - 1) == 0:
+                self._seen = _distributed.most(self._seen)
+                self._choose_again = self._seen + self._seen // 16 > self.outside
+            return
+        self._choose_again = self._is_new(calls, least) or self._seen + self._seen // 16 > self.outside
+
+    def _is_new(self, calls, least):
+        """Whether calls are others than those that plans were chosen for, and too large or not the first of their kind."""
+        if calls in self._sequences or (calls not in self._rare and least + self.outside <= self._size):
+            if calls not in self._sequences:
+                self._rare.append(calls)
+            return False
+        self._sequences.append(calls)
+        return True
+
+    def _warn_of(self, over):
+        """Every step that is over the budget is named; if no plan helps, only those that are worse than the ones before."""
+        if over > (self._worst if self._exhausted else 0):
+            warnings.warn(f"cairn: a step took {over} bytes more than its budget, for what runs outside its graphs" +
+                          ("" if self._exhausted else "; later steps leave more room for that"), stacklevel=2)
+        self._worst = max(self._worst, over)
+
+    # ---- choosing plans ----
+
+    def _replan(self):
+        if self.options.budget is not None:
+            self.outside = max(self.outside, self._seen + self._seen // 8)
+        if not self.settled:
+            self._settle()
+            return
+        try:
+            self._share()
+            self._exhausted = False
+        except BudgetError as error:  # training is under way: it goes on with the smallest plans
+            self._exhausted = True
+            self._use({variant: 0 for variant in self._plans})
+            warnings.warn(f"cairn: {error}; training goes on with the smallest plans", stacklevel=2)
+
+    def _settle(self):
+        self.settled = True
+        if self.options.budget is not None:
+            self.outside = _distributed.most(self.outside)
+        count = len(set(self.calls))
+        beside = f", beside {_sizes.show(self.outside)} for what runs outside of them" if self.outside else ""
+        graphs = "1 graph" if count == 1 else f"{count} graphs"
+        warnings.warn(f"cairn: a step is cut into {len(self.calls)} calls of {graphs}; they share the budget{beside}",
+                      stacklevel=2)
+        if self.options.budget is not None:
+            self._sequences.append(self.calls)
+            self._share()
+
+    def _share(self):
+        """Choose plans that fit together beside what runs outside, in every sequence of calls."""
+        for variant in dict.fromkeys(v for calls in self._sequences for v in calls if v not in self._plans):
+            texts = _distributed.from_first(lambda v=variant: _plans(v.planner))
+            self._plans[variant] = [variant.planner.read(text) for text in texts]
+        self._size = max(map(self._size_for, self._sequences))
+        chosen = dict.fromkeys(self._plans, POINTS)
+        for calls in self._sequences:
+            ways = [[way_of(v, plan) for plan in self._plans[v]] for v in calls]
+            self._refuse_more([way[0] for way in ways], self._size)
+            numbers = _distributed.from_first(lambda ways=ways: self._choose(ways, self._size - self.outside))
+            for variant, number in zip(calls, numbers):  # one plan serves all calls of a variant
+                chosen[variant] = min(chosen[variant], number)
+        self._use(chosen)
+
+    def _use(self, chosen):
+        for variant, number in chosen.items():
+            variant.replace(self._plans[variant][number])
+
+    def _size_for(self, calls):
+        """The budget in bytes; a share is one of the largest step."""
+        most = needed([way_of(v, self._plans[v][-1]) for v in calls]) + self.outside
+        return calls[0].planner.budget_bytes(self.options.budget, most)
+
+    @staticmethod
+    def _choose(ways, size):
+        later = _left_by_later(ways)
+        triples = [[(peak + after, saved, time) for peak, saved, time, _ in way] for way, after in zip(ways, later)]
+        try:
+            return lib.choose_regions(triples, size)
+        except lib.Failure:
+            return [0] * len(ways)
+
+    def _refuse_more(self, ways, size):
+        least = needed(ways) + self.outside
+        if least > size:
+            beside = f", {self.outside} of them for what runs outside the graphs" if self.outside else ""
+            raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs into which this step is cut need "
+                              f"{least} bytes or more together{beside}", least, None)
+
+
+def _always():
+    return True
+
+
+def _backward_of(results):
+    """A reference to the backward part of a call, which lives as long as it may run. Results may be views of its own."""
+    nodes = [r.grad_fn for r in _torch.pytree.tree_leaves(results) if isinstance(r, torch.Tensor)]
+    for _ in range(DEPTH):
+        nodes = [n for n in nodes if n is not None]
+        own = next((n for n in nodes if isinstance(n, torch.autograd.function.BackwardCFunction)), None)
+        if own is not None:
+            return weakref.ref(own)
+        nodes = [n for node in nodes for n, _ in node.next_functions]
+    return lambda: None
+
+
+def _is_share(budget):
+    return isinstance(budget, str) and "%" in budget
+
+
+def _plans(planner):
+    """The texts of plans from the smallest to the one that recomputes nothing."""
+    smallest, most = planner.smallest()[0], planner.none_peak()
+    sizes = sorted({smallest + (most - smallest) * i // POINTS for i in range(POINTS)})
+    return [planner.within(size).text() for size in sizes] + [planner.none().text()]
+
+
+def cut_of(joint, plan):
+    """The step of a plan between the forward and the backward part."""
+    return next(i for i, (kind, number, _) in enumerate(plan.steps)
+                if kind == lib.RUN and joint.ops[number] is joint.boundary)
+
+
+def way_of(variant, plan):
+    """Peak, what is held between forward and backward, time, and gradients that stay."""
+    if plan.way is None:
+        joint, alignment = variant.planner.joint, plan.alignment
+        rounded = lambda size: -(-size // alignment) * alignment
+        arriving = sum(rounded(s.bytes) for s in joint.boundary.outs)
+        saved = plan.step_bytes[cut_of(joint, plan)] - arriving - rounded(joint.boundary.workspace)
+        left = sum(rounded(s.bytes) for s in joint.handed_out if s.op is not None and s.op.backward)
+        plan.way = plan.peak, max(saved, 0), plan.time_ns, left
+    return plan.way
+
+
+def _left_by_later(ways):
+    """For each call, the gradients that later calls have left when its backward part runs."""
+    after, total = [], 0
+    for way in reversed(ways):
+        after.insert(0, total)
+        total += way[0][3]
+    return after
+
+
+def needed(ways):
+    """The memory that calls need one after the other."""
+    later, held, most = _left_by_later([[way] for way in ways]), 0, 0
+    for (peak, saved, _, _), after in zip(ways, later):
+        most = max(most, held + peak + after)
+        held += saved
+    return most
+
+
+def _needed_by(calls):
+    return needed([way_of(v, v.plan) for v in calls])
