@@ -34,11 +34,9 @@
 
 /* Sizes of graphs, in ops unless said otherwise. What takes longer than linear time in the ops is
  * done only up to one of them. */
-#define COARSE 200u /* searching again from other starts costs little */
-#define SMALL 1000u /* `precise` and last resorts of other algorithms cost little */
-#define LONG_CHAIN                                                                                 \
-    200u /* pieces: `precise` thins such a chain, so it is quick on larger graphs                  \
-          */
+#define COARSE 200u     /* searching again from other starts costs little */
+#define SMALL 1000u     /* `precise` and last resorts of other algorithms cost little */
+#define LONG_CHAIN 200u /* pieces: `precise` thins a longer chain, so it is quick there too */
 
 /* How close a plan is to the bound: within 1/x of the time without recomputation. */
 #define VERY_FAR 6   /* not within 1/6: the budget is near the smallest one, and plans are few */
