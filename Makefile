@@ -38,7 +38,8 @@ demo:
 demo-gpt:
 	@scripts/install-deps.sh build
 	@cmake --preset release -D CAIRN_TESTS=OFF >/dev/null
-	@cmake --build build -j $(JOBS) --target cairn_command >/dev/null
+	@echo "Compiling; this takes a few minutes the first time."
+	@cmake --build build -j $(JOBS) --target cairn_command
 	@scripts/demo-gpt.sh build/cairn
 
 check:

@@ -436,9 +436,10 @@ static void print_paragraphs(const char *text) {
 }
 
 static void print_row(const char *left, int width, const char *text) {
-    printf("  %-*s ", width, left);
     if ((int)strlen(left) > width)
-        printf("\n%*s", width + 3, "");
+        printf("  %s\n%*s", left, width + 3, "");
+    else
+        printf("  %-*s ", width, left);
     print_words(text, text + strlen(text), width + 3);
 }
 

@@ -43,13 +43,12 @@ static const char *split_name(uint32_t index) {
 
 /* The size that the weights are for, and else that of the samples. */
 static int open_model(evaluating *e, const cli_origin *origin) {
-    const char *name = cli_positional(e->args, 0);
     const cairn_data_info *info = cairn_data_get_info(e->data);
     cli_origin size = *origin;
-    if (name == NULL)
-        name = origin->model;
-    if (name == NULL)
-        return cli_usage_error(e->args, "%s does not name its network; give MODEL", e->path);
+    char name[4096];
+    int code = cli_weights_model(e->args, e->path, origin, name);
+    if (code != CLI_DONE)
+        return code;
     for (uint32_t i = 0; origin->input[0] == 0 && i < 3 && i < info->rank; i++)
         size.input[i] = info->shape[i];
     if (size.classes == 0)
@@ -191,8 +190,8 @@ static void print_score(const evaluating *e) {
     }
     const cairn_data_info *info = cairn_data_get_info(e->data);
     printf("%s by %s, backend %s\n", cairn_graph_name(e->model.graph), e->path, e->model.backend);
-    printf("  data            %12llu samples (--split %s%s)\n", (unsigned long long)r->predictions,
-           splits_of(e),
+    printf("  data            %12llu %s (--split %s%s)\n", (unsigned long long)r->predictions,
+           info->tokens ? "tokens" : "samples", splits_of(e),
            info->held_out && strcmp(splits_of(e), "all") != 0 ? ", drawn by --validation and --seed"
                                                               : "");
     cli_print_normalisation(e->data, e->normalise);

@@ -1,4 +1,4 @@
-/* command_sample.c: `cairn sample MODEL --weights FILE`: continue a text with a trained network.
+/* command_sample.c: `cairn sample --weights FILE`: continue a text with a trained network.
  *
  *     prompt  t0 t1 t2 .  .  .  .  .        the network reads as many tokens as it was built for;
  *                   |                       what comes after a token does not change what follows
@@ -6,6 +6,7 @@
  *
  * A network of 256 classes reads bytes, others numbers of tokens. Tokens are drawn from the
  * probabilities with a seed: one seed gives one text. */
+#include "dataset.h"
 #include "model.h"
 
 #include <math.h>
@@ -17,6 +18,7 @@
 
 typedef struct sampling {
     const cli_args *args;
+    char path[4096], name[4096]; /* of the weights, and of the network */
     cli_model model;
     cairn_solution *solution;
     cairn_exec *exec;
@@ -72,8 +74,7 @@ static cairn_status open_network(sampling *s, cairn_error *err) {
         status = cairn_exec_create(s->model.graph, s->model.device, s->model.costs, s->solution,
                                    &options, &s->exec, err);
     if (status == CAIRN_OK)
-        status = cairn_weights_load(s->exec, s->model.graph, cli_value(s->args, "weights"),
-                                    &notices, err);
+        status = cairn_weights_load(s->exec, s->model.graph, s->path, &notices, err);
     cairn_text_release(&notices);
     return status;
 }
@@ -127,16 +128,20 @@ static bool read_prompt(sampling *s) {
 }
 
 static void show_token(const sampling *s, int32_t token, uint64_t number) {
-    if (s->classes == BYTES)
+    bool json = cli_flag(s->args, "json");
+    if (s->classes == BYTES && !json)
         putchar(token);
     else
-        printf("%s%d", number > 0 ? "," : "", token);
+        printf("%s%d", number == 0 ? "" : json ? ", " : ",", token);
 }
 
 static int continue_text(sampling *s) {
     cairn_error err = {0};
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
-    if (s->classes == BYTES && cli_value(s->args, "prompt") != NULL)
+    bool json = cli_flag(s->args, "json");
+    if (json)
+        printf("{\"tokens\": [");
+    else if (s->classes == BYTES && cli_value(s->args, "prompt") != NULL)
         fputs(cli_value(s->args, "prompt"), stdout);
     for (uint64_t i = 0; i < s->count; i++) {
         cairn_status status = cairn_exec_feed(s->exec, s->input, s->tokens, &err);
@@ -150,7 +155,7 @@ static int continue_text(sampling *s) {
         show_token(s, token, i);
         add_token(s, token);
     }
-    putchar('\n');
+    puts(json ? "]}" : "");
     return CLI_DONE;
 }
 
@@ -159,8 +164,7 @@ static int continue_text(sampling *s) {
 static int sample(sampling *s) {
     cairn_error err = {0};
     if (!reads_tokens(s)) {
-        fprintf(stderr, "cairn: %s does not read one sequence of tokens\n",
-                cli_positional(s->args, 0));
+        fprintf(stderr, "cairn: %s does not read one sequence of tokens\n", s->name);
         return CLI_WRONG_INPUT;
     }
     s->tokens = calloc(s->window, sizeof *s->tokens);
@@ -173,6 +177,20 @@ static int sample(sampling *s) {
     return status == CAIRN_OK ? continue_text(s) : cli_fail(status, &err);
 }
 
+/* Open the network of the weights, in their size unless the options say otherwise. */
+static int open_model(sampling *s) {
+    cairn_safetensors *weights;
+    int code = cli_load_weights(cli_value(s->args, "weights"), s->path, &weights);
+    if (code != CLI_DONE)
+        return code;
+    cli_origin origin = cli_weights_origin(weights);
+    code = cli_weights_model(s->args, s->path, &origin, s->name);
+    if (code == CLI_DONE)
+        code = cli_model_open_one(s->args, s->name, origin.input, origin.classes, &s->model);
+    cairn_safetensors_destroy(weights);
+    return code;
+}
+
 static int run(const cli_args *args) {
     sampling s = {.args = args};
     if (cli_value(args, "weights") == NULL)
@@ -181,7 +199,7 @@ static int run(const cli_args *args) {
         !cli_number(args, "seed", 0, UINT64_MAX, 1, &s.state) ||
         !cli_real(args, "temperature", 0, 1000, 1, &s.temperature))
         return CLI_USAGE;
-    int code = cli_model_open_one(args, cli_positional(args, 0), &s.model);
+    int code = open_model(&s);
     if (code == CLI_DONE)
         code = sample(&s);
     free(s.tokens);
@@ -193,7 +211,7 @@ static int run(const cli_args *args) {
 }
 
 static const cli_option options[] = {
-    {"weights", 'w', "FILE", "the trained weights (safetensors)"},
+    {"weights", 'w', "FILE", "weights (safetensors), a snapshot, or the folder of a run"},
     {"prompt", 0, "TEXT", "what to continue: text, or numbers of tokens with commas between them"},
     {"tokens", 'n', "N", "how many tokens to make (default 200)"},
     {"temperature", 0, "X", "below 1 likely tokens are preferred; 0: always the likeliest"},
@@ -206,13 +224,16 @@ static const cli_option options[] = {
 
 const cli_command cli_command_sample = {
     .name = "sample",
-    .arguments = "MODEL",
-    .least = 1,
+    .arguments = "[MODEL]",
     .most = 1,
     .summary = "continue a text with a trained network",
-    .details = "MODEL is a network of 'cairn zoo' that reads tokens, such as gpt2, with the sizes, "
-               "--classes\nand --seq that it was trained with. A network of 256 classes reads and "
-               "writes text; others\nread and print numbers of tokens.",
+    .details =
+        "MODEL is a network that reads tokens, such as gpt2, in the size that it was trained "
+        "with. It may be left out if the weights name it, as those of 'cairn train' do. A "
+        "network of 256 classes reads and writes text; others read and print numbers of "
+        "tokens.",
+    .examples = "sample --weights run --prompt \"Once \" --tokens 100\n"
+                "sample gpt2 --weights gpt2.safetensors --prompt 464,3290 --temperature 0",
     .options = options,
     .runs = true,
     .run = run,

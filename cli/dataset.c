@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MOST_SHOWN 4 /* channels whose mean and deviation are printed */
 
@@ -66,6 +67,35 @@ cli_origin cli_weights_origin(const cairn_safetensors *weights) {
     if (seed != NULL)
         origin.seed = strtoull(seed, NULL, 10);
     return origin;
+}
+
+static bool is_file_name(const char *model) {
+    const char *suffix = strrchr(model, '.');
+    return suffix != NULL && (strcmp(suffix, ".net") == 0 || strcmp(suffix, ".json") == 0);
+}
+
+int cli_weights_model(const cli_args *args, const char *path, const cli_origin *origin,
+                      char *name) {
+    /* beside the weights, and beside the folder of the run, with or without the folders before it
+     */
+    static const char *const places[] = {"", "../"};
+    const char *given = cli_positional(args, 0), *model = given != NULL ? given : origin->model;
+    if (model == NULL)
+        return cli_usage_error(args, "%s does not name its network; give MODEL", path);
+    snprintf(name, 4096, "%s", model);
+    if (given != NULL || !is_file_name(model) || access(model, F_OK) == 0)
+        return CLI_DONE;
+    const char *slash = strrchr(path, '/'), *last = strrchr(model, '/');
+    int folder = slash == NULL ? 0 : (int)(slash + 1 - path);
+    for (uint32_t i = 0; i < 4; i++) {
+        const char *tail = i < 2 || last == NULL ? model : last + 1;
+        snprintf(name, 4096, "%.*s%s%s", folder, path, places[i % 2], tail);
+        if (access(name, F_OK) == 0)
+            return CLI_DONE;
+    }
+    fprintf(stderr, "cairn: the network of %s is the file %s, which is not here; give MODEL\n",
+            path, model);
+    return CLI_WRONG_INPUT;
 }
 
 /* ---- Data ---- */

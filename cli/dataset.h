@@ -35,6 +35,11 @@ int cli_load_weights(const char *given, char *path, cairn_safetensors **out);
 
 cli_origin cli_weights_origin(const cairn_safetensors *weights);
 
+/* The network of the weights in the file `path`: MODEL or, where it is left out, the one that they
+ * name. A network file is looked for where it was, and beside the weights. `*name` has 4096 bytes.
+ * Returns an exit code, after saying what is wrong. */
+int cli_weights_model(const cli_args *args, const char *path, const cli_origin *origin, char *name);
+
 /* Open --data; the synthetic task is for this size unless the options say otherwise. */
 int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, cairn_data **out);
 

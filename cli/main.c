@@ -26,7 +26,11 @@ static void print_overview(void) {
     for (const cli_command *const *c = commands; *c != NULL; c++)
         if ((*c)->summary != NULL)
             printf("  %-10s %s\n", (*c)->name, (*c)->summary);
-    puts("\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.\n\n"
+    puts("\nExamples:\n"
+         "  cairn plan resnet50 --batch 64 --budget 3GiB\n"
+         "  cairn train my.net --data tensors:FOLDER --budget 50% --out run\n"
+         "  cairn eval --weights run --data tensors:FOLDER\n"
+         "\n'cairn COMMAND --help' explains a command, 'cairn --version' prints the version.\n\n"
          "Commands that compute re-execute themselves with OMP_WAIT_POLICY=passive,\n"
          "because threads that wait in a busy loop slow down everything else on the\n"
          "machine. Set OMP_WAIT_POLICY or GOMP_SPINCOUNT to prevent it.");

@@ -503,6 +503,41 @@ static int read_clips(const cli_args *args, uint32_t updates, cli_model *model) 
     return CLI_DONE;
 }
 
+/* Whether the network of a file has this size as it is written. */
+static bool has_size(const char *name, const uint32_t input[3], uint32_t classes) {
+    cairn_error ignored = {0};
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph *graph;
+    if (cairn_model_open(cli_allocator(), name, NULL, &graph, &ignored) != CAIRN_OK)
+        return false;
+    cairn_graph_summarize(graph, &summary);
+    bool same = summary.input != CAIRN_NONE && summary.output != CAIRN_NONE;
+    if (same) {
+        const cairn_tensor *in = cairn_graph_tensor(graph, summary.input);
+        const cairn_tensor *out = cairn_graph_tensor(graph, summary.output);
+        for (uint32_t i = 0; i < 3; i++)
+            same &= input[i] == (i + 1 < in->rank ? in->shape[i + 1] : 0);
+        same &= classes == out->shape[out->rank - 1];
+    }
+    cairn_graph_destroy(graph);
+    return same;
+}
+
+/* What the options leave out. The size of a sequence of tokens is their number. */
+static void fill_size(const char *name, const uint32_t input[3], uint32_t classes,
+                      cairn_plan_header *header) {
+    const cairn_zoo_entry *entry = in_zoo(name);
+    bool tokens = entry != NULL && entry->defaults.input[0] == 0;
+    if (entry == NULL && input[0] > 0 && has_size(name, input, classes))
+        return;
+    if (tokens && header->steps == 0)
+        header->steps = input[0];
+    if (!tokens && header->input[0] == 0)
+        memcpy(header->input, input, sizeof header->input);
+    if (header->classes == 0)
+        header->classes = classes;
+}
+
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
                       uint32_t classes, uint32_t batch, uint32_t updates, cairn_goal goal,
                       cli_model *out) {
@@ -520,10 +555,7 @@ static int open_sized(const cli_args *args, const char *name, const uint32_t inp
         code = read_cost_model(args, &out->believed);
     if (code != CLI_DONE)
         return code;
-    if (out->header.input[0] == 0)
-        memcpy(out->header.input, input, sizeof out->header.input);
-    if (out->header.classes == 0)
-        out->header.classes = classes;
+    fill_size(name, input, classes, &out->header);
     return open_model(args, name, out);
 }
 
@@ -535,8 +567,9 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
                       infers ? CAIRN_GOAL_INFER : CAIRN_GOAL_TRAIN, out);
 }
 
-int cli_model_open_one(const cli_args *args, const char *name, cli_model *out) {
-    return open_sized(args, name, (const uint32_t[3]){0}, 0, 1, 0, CAIRN_GOAL_INFER, out);
+int cli_model_open_one(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out) {
+    return open_sized(args, name, input, classes, 1, 0, CAIRN_GOAL_INFER, out);
 }
 
 bool cli_counts_all(const cli_args *args) {

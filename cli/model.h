@@ -66,7 +66,8 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
                        uint32_t classes, uint32_t updates, cli_model *out);
 
 /* The same with a batch of one. */
-int cli_model_open_one(const cli_args *args, const char *name, cli_model *out);
+int cli_model_open_one(const cli_args *args, const char *name, const uint32_t input[3],
+                       uint32_t classes, cli_model *out);
 
 /* Whether the limit that was asked for is one of everything on the device, which `auto` divides:
  * the graph then has updates. Named algorithms of others plan activations only. */

@@ -37,5 +37,4 @@ echo
 echo
 echo "What it writes after \"The plan \":"
 echo
-"$cairn" sample $model --classes 256 --seq 64 --weights "$folder/gpt.safetensors" --prompt "The plan " --tokens 200 \
-    --temperature 0.5
+"$cairn" sample --weights "$folder/gpt.safetensors" --prompt "The plan " --tokens 200 --temperature 0.5

@@ -35,8 +35,10 @@ def export(model: torch.nn.Module, inputs: tuple, path: str, weights: str | None
         raise CairnError(f"a network is written to a file that ends in .json or .net, not {path}")
     network = capture(model, tuple(inputs))
     text = _as_json(network) if target.suffix == ".json" else _as_lines(network)
-    target.write_text(text)
     kept = pathlib.Path(weights) if weights is not None else target.with_suffix(".safetensors")
+    for file in (target, kept):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
     _save(kept, network.saved(), network.name)
     return str(kept)
 
@@ -128,6 +130,24 @@ def _sizes(network, layer, classes):
     return words + (["bias=no"] if layer.kind in _BIASED and len(layer.params) == 1 else [])
 
 
+# What an attribute is without its word; docs/network-format.md. A stride of a pooling is its kernel.
+_DEFAULTS = {"stride": [1, 1], "pad": [0, 0, 0, 0], "dilation": [1, 1], "groups": 1, "epsilon": 1e-5, "momentum": 0.1,
+             "count_padding": 1, "causal": 0, "tanh": 0, "scaling": 0, "smoothing": 0}
+
+
+def _attributes(layer):
+    """The words of a line that say what is not the default, equal numbers once."""
+    given = layer.attributes
+    pools = layer.kind in ("max_pool", "avg_pool", "conv_transpose2d")
+    for key, value in given.items():
+        default = given["kernel"] if key == "stride" and pools else _DEFAULTS.get(key)
+        if value == default or (key == "kv_heads" and value == given["heads"]):
+            continue
+        if isinstance(value, list) and len(set(value)) == 1:
+            value = value[:1]
+        yield f"{key}=" + (",".join(map(str, value)) if isinstance(value, list) else str(value))
+
+
 def _as_lines(network):
     (name, shape), = network.inputs.items()
     classes = network.layers[-2].shape[-1] if len(network.layers) > 1 else shape[-1]
@@ -147,9 +167,7 @@ def _as_lines(network):
         reads = [x for x in layer.inputs if x != "label"]
         if reads != [last]:
             words.append("from=" + ",".join(reads))
-        words += _sizes(network, layer, classes)
-        for key, value in layer.attributes.items():
-            words.append(f"{key}=" + (",".join(map(str, value)) if isinstance(value, list) else str(value)))
+        words += _sizes(network, layer, classes) + list(_attributes(layer))
         lines.append(" ".join(words))
         last = layer.name
     return "\n".join(lines) + "\n"

@@ -35,14 +35,14 @@ static void write_tenths(cairn_text *text, uint64_t value) {
                     (unsigned long long)(value % 10));
 }
 
+/* Rounded to a tenth, as the command and the page do. */
 static void write_bytes(cairn_text *text, uint64_t bytes) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     uint32_t unit = 0;
-    uint64_t tenths = bytes > UINT64_MAX / 10 ? UINT64_MAX : bytes * 10;
-    while (tenths >= 10240 && unit + 1 < CRN_LENGTH(units)) {
-        tenths /= 1024;
+    while (bytes >> (10 * unit) >= 1024 && unit + 1 < CRN_LENGTH(units))
         unit++;
-    }
+    uint64_t one = (uint64_t)1 << (10 * unit);
+    uint64_t tenths = bytes / one * 10 + (bytes % one * 10 + one / 2) / one;
     if (unit == 0)
         crn_text_printf(text, "%llu B", (unsigned long long)bytes);
     else
@@ -146,7 +146,7 @@ static bool is_compared(const cairn_report *r) {
     return r->none != NULL && strcmp(r->solution->plan->header->algorithm, "none") != 0;
 }
 
-/* A level with its name at the right end. */
+/* A level with its name at the right end, readable over curves. */
 static void write_level(cairn_text *out, const axes *a, uint64_t bytes, const char *name,
                         const char *colour) {
     crn_text_printf(out, "<line stroke=\"%s\" stroke-dasharray=\"6 4\" x1=\"%d\" x2=\"%d\" y1=\"",
@@ -154,9 +154,10 @@ static void write_level(cairn_text *out, const axes *a, uint64_t bytes, const ch
     write_tenths(out, y_of(a, bytes));
     crn_text_printf(out, "\" y2=\"");
     write_tenths(out, y_of(a, bytes));
-    crn_text_printf(
-        out, "\"/><text font-size=\"11\" fill=\"%s\" " FONT " text-anchor=\"end\" x=\"%d\" y=\"",
-        colour, LEFT + PLOT_WIDTH - 4);
+    crn_text_printf(out,
+                    "\"/><text font-size=\"11\" fill=\"%s\" stroke=\"#ffffff\" stroke-width=\"3\" "
+                    "paint-order=\"stroke\" " FONT " text-anchor=\"end\" x=\"%d\" y=\"",
+                    CRN_BLACK, LEFT + PLOT_WIDTH - 4);
     write_tenths(out, y_of(a, bytes) - 40);
     crn_text_printf(out, "\">%s ", name);
     write_bytes(out, bytes);

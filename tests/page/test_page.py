@@ -161,12 +161,20 @@ def test_one_total(run):
 
 
 def test_sweep_on_a_phone(run):
-    """The plot scrolls there, and begins at the end where the plans are."""
+    """The whole plot is there, with text of at least 11 pixels; it is drawn again for another width."""
     _, path = run.page_of("phone", "sweep", "convnet", "--step", "25")
     page = run.open(path, width=390, height=844)
-    left, hidden = page.evaluate("(() => { const p = document.getElementById('plot');"
-                                 " return [p.scrollLeft, p.scrollWidth - p.clientWidth]; })()")
-    run.check(hidden > 100 and left >= hidden - 1, "the plot is at %s of %s" % (left, hidden))
+    for width in 390, 1280, 390:
+        page.call("Emulation.setDeviceMetricsOverride", width=width, height=844, deviceScaleFactor=1, mobile=False)
+        page.settle()
+        room, drawn, size, axis = page.evaluate("""(() => { const plot = document.getElementById('plot');
+            const svg = plot.querySelector('svg'), text = svg.querySelector('text');
+            const scale = svg.getScreenCTM().a;
+            return [plot.clientWidth, svg.getBoundingClientRect().width, scale * parseFloat(getComputedStyle(text).fontSize),
+                    [...svg.querySelectorAll('text')].every((t) => t.getBoundingClientRect().left >= 0)]; })()""")
+        run.check(drawn <= room + 1 and page.evaluate("document.documentElement.scrollWidth") <= width,
+                  "the plot is %g wide, for %g there is room" % (drawn, room))
+        run.check(size >= 11 and axis, "text of %g pixels at a width of %d, all of it is there: %s" % (size, width, axis))
 
 
 def test_points_and_searches(run):

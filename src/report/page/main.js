@@ -230,7 +230,6 @@ function renderSweep() {
     choose: (entry) => showPlan(entry, against),
   });
   renderSweepTable(entries, figures, figures[noneEntry], data.stationary);
-  find("plot").scrollLeft = find("plot").scrollWidth; // on a phone: where the plans are
 }
 
 // ---- What is selected ----
@@ -523,6 +522,12 @@ function listen() {
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", restore);
   new ResizeObserver(() => changed("all")).observe(find("memory"));
+  let width = find("plot").clientWidth;
+  new ResizeObserver(() => {
+    if (width === find("plot").clientWidth) return;
+    width = find("plot").clientWidth;
+    renderSweep();
+  }).observe(find("plot"));
   const repaint = () => {
     readColours();
     renderKey();

@@ -3,7 +3,10 @@
 
 import { bytesText, changeText, element, timeText } from "./format.js";
 
-const PLOT_WIDTH = 760, PLOT_HEIGHT = 380, PLOT_LEFT = 62, PLOT_TOP = 12, PLOT_BOTTOM = 46;
+// In pixels. The plot is drawn as wide as there is room, so that its text has the same size on a
+// phone.
+const MOST_WIDTH = 760, LEAST_WIDTH = 300, TICK_WIDTH = 60;
+const PLOT_HEIGHT = 380, PLOT_LEFT = 62, PLOT_TOP = 12, PLOT_BOTTOM = 46;
 const SERIES = ["activation", "gradient", "fetched", "workspace", "internal", "recomputed", "text"];
 const SHAPES = ["circle", "square", "up", "diamond", "down", "cross"];
 const MOST_LONGER = 1; // time over plain training, 1 is twice its time; slower plans have a strip
@@ -93,7 +96,8 @@ function boundCorners(entries, none) {
 
 // `figures` has the arena and the time of every entry; `choose(i)` shows an entry.
 export function drawSweep(plot, legend, { entries, figures, none, chosen, choose }) {
-  const x = (share) => PLOT_LEFT + (share / mostMemory) * (PLOT_WIDTH - PLOT_LEFT - 14);
+  const width = Math.min(MOST_WIDTH, Math.max(LEAST_WIDTH, plot.clientWidth || MOST_WIDTH));
+  const x = (share) => PLOT_LEFT + (share / mostMemory) * (width - PLOT_LEFT - 14);
   const longer = (i) => Math.min(figures[i].time / none.time - 1, MOST_LONGER);
   const slow = entries.some((_, i) => longer(i) >= MOST_LONGER);
   const top = PLOT_TOP + (slow ? STRIP : 0);
@@ -105,11 +109,11 @@ export function drawSweep(plot, legend, { entries, figures, none, chosen, choose
   const shares = entries.map((_, i) => longer(i)).filter((share) => share < MOST_LONGER);
   const mostTime = 1.08 * Math.max(0.02, ...shares);
   const picture = svg("svg", {
-    viewBox: `0 0 ${PLOT_WIDTH} ${PLOT_HEIGHT}`,
+    viewBox: `0 0 ${width} ${PLOT_HEIGHT}`,
     role: "img",
     "aria-label": "Memory against time",
   });
-  drawFrame(picture, x, y, mostMemory, mostTime);
+  drawFrame(picture, width, x, y, mostMemory, mostTime);
   if (slow) drawStrip(picture, x, mostMemory);
   drawBound(picture, boundCorners(entries, none), x, y, mostTime);
   const series = findSeries(entries, figures);
@@ -159,9 +163,10 @@ function pointText(entry, figure, none) {
     `${changeText(figure.time - none.time, none.time)})`;
 }
 
-function drawFrame(picture, x, y, mostMemory, mostTime) {
+function drawFrame(picture, width, x, y, mostMemory, mostTime) {
   const line = (x1, y1, x2, y2) => picture.append(svg("line", { x1, y1, x2, y2, class: "axis" }));
-  const tickX = roundTick(mostMemory, 10), tickY = roundTick(mostTime, 7);
+  const most = Math.min(10, (width - PLOT_LEFT) / TICK_WIDTH);
+  const tickX = roundTick(mostMemory, most), tickY = roundTick(mostTime, 7);
   for (let share = 0; share <= mostMemory; share += tickX) {
     line(x(share), y(0), x(share), y(mostTime));
     const at = { x: x(share), y: y(0) + 18, "text-anchor": "middle" };
@@ -172,7 +177,7 @@ function drawFrame(picture, x, y, mostMemory, mostTime) {
     const at = { x: x(0) - 8, y: y(longer) + 4, "text-anchor": "end" };
     picture.append(svg("text", at, "+" + +(100 * longer).toFixed(1) + "%"));
   }
-  const middle = (PLOT_LEFT + PLOT_WIDTH) / 2, half = (PLOT_HEIGHT - PLOT_BOTTOM) / 2;
+  const middle = (PLOT_LEFT + width) / 2, half = (PLOT_HEIGHT - PLOT_BOTTOM) / 2;
   picture.append(
     svg(
       "text",

@@ -225,7 +225,7 @@ function tickText(ns, tick) {
 }
 
 export function drawTimeAxis(panel, context, y, top) {
-  const tick = tickOf(state.to - state.from, panel.plot / 90, 10);
+  const tick = tickOf(state.to - state.from, panel.plot / 70, 10);
   context.textAlign = "center";
   for (let t = Math.ceil(state.from / tick) * tick; t <= state.to; t += tick) {
     const x = panel.x(t);

@@ -45,3 +45,29 @@ cairn eval resnet18 --weights w.safetensors --data synthetic --input 3x32x32
 cairn train convnet --normalise none
 cairn train convnet --data synthetic --normalise weights
 cairn predict --backend ref --weights w.safetensors $data -o /proc/no/file
+
+# A network of a file is found where it was, and beside its weights; its size is its own.
+mkdir -p a b
+printf 'network small\nin1 input shape=batch,3,32,32\nflat flatten\nfc linear features=10\nloss cross_entropy\n' >a/small.net
+(cd a && "$CAIRN" train small.net --backend ref --data synthetic --samples 120 --steps 2 --out run --save w.safetensors >/dev/null)
+for weights in a/w.safetensors a/run; do
+    "$CAIRN" eval --backend ref --weights $weights --data synthetic --samples 120 | tail -n 1 | hide
+done
+cp a/w.safetensors b
+cairn eval --backend ref --weights b/w.safetensors --data synthetic --samples 120
+# A language model: the loss is the one of training, and sample finds the network by itself.
+yes 'one two three ' | head -n 50 >text
+gpt=gpt2:layers=1,width=16,heads=2,ffn=32
+"$CAIRN" train $gpt --backend ref --data text:text --seq 16 --batch 4 --steps 3 --out words >/dev/null
+"$CAIRN" eval --backend ref --weights words --data text:text --json | sed 's/.*"loss": \([0-9]*\.[0-9]\{4\}\).*/\1/' >said
+sed -n 's/.*"validation_loss": \([0-9]*\.[0-9]\{4\}\).*/\1/p' words/log.jsonl | tail -n 1 | cmp - said && echo the same loss
+"$CAIRN" eval --backend ref --weights words --data text:text | hide
+"$CAIRN" sample --backend ref --weights words --prompt one --tokens 20 >by_itself
+"$CAIRN" sample $gpt --backend ref --classes 256 --seq 16 --weights words --prompt one --tokens 20 | cmp - by_itself && echo the same text
+"$CAIRN" zoo $gpt --classes 256 --seq 16 --source >words.net
+"$CAIRN" eval words.net --backend ref --weights words --data text:text --json | sed 's/.*"loss": \([0-9]*\.[0-9]\{4\}\).*/\1/' | cmp - said && echo the same loss
+cairn sample --backend ref --weights w.safetensors
+# As numbers: the bytes of the text.
+"$CAIRN" sample --backend ref --weights words --prompt one --tokens 20 --json >numbers
+tail -c +4 by_itself | head -c 20 | od -An -v -tu1 | xargs | sed 's/ /, /g; s/.*/{"tokens": [&]}/' >expected
+cmp expected numbers && echo the same numbers
