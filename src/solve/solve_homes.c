@@ -38,6 +38,7 @@
 #define MOST_SPARES 4       /* spare memory is enough for so many visits, or for one */
 #define LEAST_WAITS 32      /* of the step: longer visits are not tried for less than this part */
 #define SMALL 2000u         /* ops: the search for a level does all the work */
+#define LARGE 5000u         /* ops: fewer plans are tried */
 
 typedef struct search {
     const cairn_graph *graph;
@@ -51,6 +52,7 @@ typedef struct search {
     uint64_t of_last;            /* of what is movable, what only the last micro-batch uses */
     uint64_t parameters;         /* of what is movable */
     int64_t saved;               /* by updates that only add up gradients */
+    int64_t before_updates;      /* no update begins earlier */
     cairn_id *order;             /* the list of the picture */
     uint32_t count;
     uint32_t first_of[LEVELS + 1]; /* per level: how many are on the host */
@@ -392,11 +394,73 @@ static cairn_status bound_of(search *s, uint32_t level, int64_t *out) {
     return CAIRN_OK;
 }
 
-/* The time of copies in, and of copies out. */
+/* ---- When the first update can begin ---- */
+
+static cairn_id maker_of(const search *s, cairn_id tensor) {
+    return cairn_graph_tensor(s->graph, tensor)->producer;
+}
+
+/* Whether the op is an update or of the backward pass, and reads nothing of the backward pass. */
+static bool begins_backward(const search *s, const cairn_op *op) {
+    for (uint32_t i = 0; i < op->input_count; i++) {
+        cairn_id maker = maker_of(s, op->inputs[i]);
+        if (maker != CAIRN_NONE && cairn_graph_op(s->graph, maker)->phase == CAIRN_PHASE_BACKWARD)
+            return false;
+    }
+    return op->phase == CAIRN_PHASE_BACKWARD;
+}
+
+static int64_t least_time(const search *s, cairn_id op) {
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(s->costs, op, &count);
+    int64_t least = count > 0 ? list[0].time_ns : 0;
+    for (uint32_t i = 1; i < count; i++)
+        least = CRN_MIN(least, list[i].time_ns);
+    return least;
+}
+
+/* The time of all ops that an op needs. `needed` has no mark on entry; ops are in topological
+ * order. */
+static int64_t time_before(const search *s, cairn_id op, bool *needed) {
+    int64_t time = 0;
+    memset(needed, 0, op * sizeof *needed);
+    for (cairn_id o = op + 1; o-- > 0;) {
+        if (o != op && !needed[o])
+            continue;
+        const cairn_op *at = cairn_graph_op(s->graph, o);
+        time = o == op ? 0 : crn_add_time(time, least_time(s, o));
+        for (uint32_t i = 0; i < at->input_count; i++)
+            if (maker_of(s, at->inputs[i]) != CAIRN_NONE)
+                needed[maker_of(s, at->inputs[i])] = true;
+    }
+    return time;
+}
+
+/* No update begins before what the first ops of the backward pass need has run. */
+static cairn_status find_before_updates(search *s) {
+    uint32_t count = cairn_graph_op_count(s->graph);
+    bool *needed;
+    CRN_TAKE(s->scratch, needed, count);
+    s->before_updates = INT64_MAX;
+    for (cairn_id o = 0; o < count; o++)
+        if (begins_backward(s, cairn_graph_op(s->graph, o)))
+            s->before_updates = CRN_MIN(s->before_updates, time_before(s, o, needed));
+    if (s->before_updates == INT64_MAX)
+        s->before_updates = 0;
+    return CAIRN_OK;
+}
+
+/* ---- Copies ---- */
+
+/* The least time of copies in, and of copies out of what updates changed. */
 static int64_t copies_time(const search *s, uint64_t in, uint64_t out) {
+    const cairn_machine *machine = s->options.machine;
     if (in == 0)
         return 0;
-    return crn_machine_copy_ns(s->options.machine, s->options.machine->full_duplex ? in : in + out);
+    int64_t all = crn_machine_copy_ns(machine, machine->full_duplex ? in : in + out);
+    if (out == 0)
+        return all;
+    return CRN_MAX(all, crn_add_time(s->before_updates, crn_machine_copy_ns(machine, out)));
 }
 
 /* The least time of the copies of a level: in, and back what was changed. */
@@ -542,9 +606,10 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
 
 /* If the step waits for copies, try longer visits, there and at higher levels. */
 static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, point *found) {
+    uint32_t patience = cairn_graph_op_count(s->graph) > LARGE ? 0 : PATIENCE;
     s->parts = PARTS;
     for (uint32_t level = CRN_MAX(found->level, 1);
-         level <= LEVELS && level <= found->level + PATIENCE && !is_good(*best, bound) &&
+         level <= LEVELS && level <= found->level + patience && !is_good(*best, bound) &&
          (*best)->sim->summary->idle_ns > (*best)->sim->summary->time_ns / LEAST_WAITS;
          level++) {
         if (level > found->level)
@@ -582,6 +647,7 @@ static cairn_status solve_all(search *s, cairn_solution **out) {
     bool copies = s->options.machine != NULL && !s->options.no_offload;
     int64_t bound;
     CRN_TRY(list_candidates(s));
+    CRN_TRY(find_before_updates(s));
     if (!copies) {
         s->movable = s->bytes_of[LEVELS] = 0;
         s->first_of[LEVELS] = 0;

@@ -389,7 +389,7 @@ static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t l
     s->deadline = UINT64_MAX;
     if (is_close(r, small ? ENOUGH : CLOSE))
         return CAIRN_OK;
-    if (!small)
+    if (!small && problem->part <= 1)
         CRN_TRY(is_long_chain(problem, &quick));
     return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
 }
