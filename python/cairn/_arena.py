@@ -24,7 +24,7 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
-LEVELS = 8  # of memory beside the arena that are tried
+LEVELS, LARGEST = 12, 4  # of memory beside the arena that are tried; sizes of tensors of which two are added up for that
 PIECES = 16  # the allocator may lose such a share of what is beside the arena, because it is in pieces
 LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
@@ -34,11 +34,11 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it. `copies`: results of ops that insist on allocating are copied into the arena if they are kept
-    for long; `copied` are those."""
+    is allocated beside it. `tight`: more memory than necessary may be beside it, where both together need less. `copies`:
+    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those."""
 
-    def __init__(self, joint, solution, alignment, copies=False):
-        self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
+    def __init__(self, joint, solution, alignment, tight=False, copies=False):
+        self.joint, self.solution, self.alignment, self.tight, self.copies = joint, solution, alignment, tight, copies
         self.copied = set()
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
@@ -115,13 +115,16 @@ class Layout:
         return taken
 
     def _levels(self, beside):
-        """How much memory there may be beside the arena: as much as there must be, or so much more that one of the tensors
-        fits beside it where the arena is fullest. When that one is dead, others use its memory."""
+        """How much memory there may be beside the arena: as much as there must be, or so much more that one or two of the
+        tensors fit beside it where the arena is fullest. When those are dead, others use their memory."""
         live, least = _profile(self.placed.values(), len(beside)), max(beside)
+        if not self.tight:
+            return [least]
         fullest = max(range(len(live)), key=live.__getitem__)
-        sizes = {size for size, first, last in self.placed.values() if first <= fullest <= last}
-        more = sorted({beside[fullest] + size for size in sizes if beside[fullest] + size > least}, reverse=True)
-        return [least, *more[:LEVELS]]
+        sizes = sorted({size for size, first, last in self.placed.values() if first <= fullest <= last}, reverse=True)
+        pairs = {a + b for a in sizes[:LARGEST] for b in sizes[:LARGEST]}
+        more = sorted(beside[fullest] + size for size in pairs.union(sizes))
+        return [least, *[level for level in more if level > least][:LEVELS]]
 
     def _fill(self, beside, most):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
@@ -173,12 +176,12 @@ class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
     def _laid(self, solution, size=None):
-        """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
+        """The solution with its layout: a plain one if that fits into `size`, or nothing is gained by others."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment)
             if size is not None and solution.layout.total > size:
-                other = Layout(self.joint, solution, self.alignment, copies=True)
-                solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
+                others = [Layout(self.joint, solution, self.alignment, True, copies=copies) for copies in (False, True)]
+                solution.layout = min([solution.layout, *others], key=lambda layout: layout.total)
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 

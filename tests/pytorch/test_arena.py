@@ -103,8 +103,9 @@ class Levels(unittest.TestCase):
         layout.joint, layout.alignment, layout.copied = types.SimpleNamespace(device=torch.device("cpu")), 64, set()
         layout.workspace, layout.others = [0] * 4, [(2048, 3, 3)]
         layout.placed = {"always": (8192, 0, 3), "large": (4096, 1, 1)}
-        layout._lay()
-        self.assertEqual((layout.bytes, layout.beside, set(layout.where)), (8192, 4096, {"always"}))
+        for layout.tight, expected in (False, (8192 + 4096, 2048)), (True, (8192, 4096)):
+            layout._lay()
+            self.assertEqual((layout.bytes, layout.beside), expected)
 
 
 class Forms(unittest.TestCase):
