@@ -3,6 +3,7 @@
 #include "dataset.h"
 #include "interrupt.h"
 #include "model.h"
+#include "outputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,7 +227,8 @@ static int eval(const cli_args *args) {
 
 /* ---- cairn predict ---- */
 
-static int write_lines(const evaluating *e, FILE *file) {
+static int write_lines(const void *context, FILE *file) {
+    const evaluating *e = context;
     for (uint32_t i = 0; i < e->count; i++) {
         const said *s = &e->all[i];
         if (s->split == 0)
@@ -237,7 +239,7 @@ static int write_lines(const evaluating *e, FILE *file) {
             fprintf(file, ", \"probability\": %.6f", s->probability);
         fprintf(file, "}\n");
     }
-    return ferror(file) ? CLI_SYSTEM : CLI_DONE;
+    return CLI_DONE; /* whether it was written is seen when the file is closed */
 }
 
 /* Of all samples those that were asked for, moved together. Returns how many. */
@@ -288,13 +290,7 @@ static int write_predictions(evaluating *e) {
         return write_lines(e, stdout);
     if (length > 12 && strcmp(path + length - 12, ".safetensors") == 0)
         return write_tensors(e, path);
-    FILE *file = fopen(path, "w");
-    int code = file == NULL ? CLI_SYSTEM : write_lines(e, file);
-    if (file != NULL && fclose(file) != 0)
-        code = CLI_SYSTEM;
-    if (code != CLI_DONE)
-        fprintf(stderr, "cairn: cannot write %s\n", path);
-    return code;
+    return cli_write_file(path, write_lines, e);
 }
 
 static int predict_and_write(evaluating *e) {

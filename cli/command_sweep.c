@@ -3,6 +3,7 @@
 #include "cairn/page.h"
 #include "cairn/report.h"
 #include "interrupt.h"
+#include "outputs.h"
 #include "sweeping.h"
 
 #include <stdio.h>
@@ -67,12 +68,8 @@ static void print_json(const cli_sweep *s) {
     }
 }
 
-static int write_csv(const cli_sweep *s, const char *path) {
-    FILE *file = fopen(path, "w");
-    if (file == NULL) {
-        fprintf(stderr, "cairn: cannot write %s\n", path);
-        return CLI_SYSTEM;
-    }
+static int print_csv(const void *context, FILE *file) {
+    const cli_sweep *s = context;
     fprintf(file, "algorithm,budget_bytes,predicted_peak_bytes,arena_bytes,memory_bytes,time_ns,"
                   "bound_ns\n");
     for (uint32_t k = 0; k < s->count; k++)
@@ -83,12 +80,6 @@ static int write_csv(const cli_sweep *s, const char *path) {
                     (unsigned long long)p->arena, (unsigned long long)p->memory, (long long)p->time,
                     (long long)p->bound);
         }
-    bool failed = ferror(file) != 0;
-    if (fclose(file) != 0 || failed) {
-        fprintf(stderr, "cairn: cannot write %s\n", path);
-        remove(path);
-        return CLI_SYSTEM;
-    }
     return CLI_DONE;
 }
 
@@ -200,7 +191,7 @@ static int show(const cli_args *args, const cli_sweep *s) {
     else
         print_table(s);
     if (cli_value(args, "csv") != NULL)
-        code = write_csv(s, cli_value(args, "csv"));
+        code = cli_write_file(cli_value(args, "csv"), print_csv, s);
     if (code == CLI_DONE && cli_value(args, "svg") != NULL)
         code = write_svg(s, cli_value(args, "svg"));
     if (code == CLI_DONE && cli_value(args, "html") != NULL)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,5 +64,22 @@ int cli_check_outputs(const cli_args *args) {
         else if (path != NULL && strcmp(path, "-") != 0)
             code = check_output(path);
     }
+    return code;
+}
+
+int cli_write_file(const char *path, int (*print)(const void *context, FILE *file),
+                   const void *context) {
+    cairn_error err = {0};
+    cairn_text text = {0};
+    FILE *file = open_memstream(&text.data, &text.length);
+    if (file == NULL)
+        return cli_fail(CAIRN_ENOMEM, NULL);
+    int code = print(context, file);
+    bool whole = ferror(file) == 0;
+    if (fclose(file) != 0 || !whole)
+        code = cli_fail(CAIRN_ENOMEM, NULL);
+    if (code == CLI_DONE && cairn_text_save(&text, path, &err) != CAIRN_OK)
+        code = cli_fail(err.status, &err);
+    free(text.data);
     return code;
 }

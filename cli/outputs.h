@@ -4,11 +4,18 @@
 
 #include "cli.h"
 
+#include <stdio.h>
+
 /* Make the folders above every file that an option names for output, and see that the file can be
  * written there. Returns an exit code, after saying what is wrong. */
 int cli_check_outputs(const cli_args *args);
 
 /* Make a folder and those above it. False: it cannot be made, and errno says why. */
 bool cli_make_folders(const char *path);
+
+/* Write what `print` prints to a file, completely or not at all; it returns an exit code. A device
+ * or a pipe is written to. */
+int cli_write_file(const char *path, int (*print)(const void *context, FILE *file),
+                   const void *context);
 
 #endif

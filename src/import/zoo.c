@@ -145,12 +145,12 @@ static void fill_in(const cairn_zoo_entry *entry, cairn_zoo_options *options) {
     options->steps = given_or(options->steps, defaults->steps);
 }
 
-/* Refuse what would have no effect. */
-static cairn_status check(const cairn_zoo_entry *entry, const char *sizes,
+/* Refuse what would have no effect; `after` is what follows the name. */
+static cairn_status check(const cairn_zoo_entry *entry, const char *after,
                           const cairn_zoo_options *options, cairn_error *err) {
-    if (entry->small == NULL && sizes[0] != '\0')
-        return crn_fail(err, CAIRN_EINVAL, "%s has one size only; leave out \":%.64s\"",
-                        entry->name, sizes);
+    if (entry->small == NULL && *after != '\0')
+        return crn_fail(err, CAIRN_EINVAL, "%s has one size only; leave out \"%.64s\"", entry->name,
+                        after);
     if (entry->defaults.input[0] == 0 && options->input[0] != 0)
         return crn_fail(err, CAIRN_EINVAL,
                         "%s reads tokens and has no input size; give their number only",
@@ -170,11 +170,10 @@ cairn_status crn_import_zoo(const cairn_allocator *allocator, const char *name,
                             cairn_zoo_options *size, cairn_graph **out, cairn_error *err) {
     uint32_t index = 0;
     CRN_TRY(find(name, &index, err));
-    const char *sizes = name + strlen(entries[index].name);
-    sizes += *sizes == ':';
+    const char *after = name + strlen(entries[index].name), *sizes = after + (*after == ':');
     size->classes = given_or(size->classes, crn_zoo_vocabulary(sizes));
     fill_in(&entries[index], size);
-    CRN_TRY(check(&entries[index], sizes, size, err));
+    CRN_TRY(check(&entries[index], after, size, err));
 
     crn_zoo net = {.batch = size->batch,
                    .channels = size->input[0],

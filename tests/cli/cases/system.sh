@@ -18,4 +18,13 @@ cairn zoo alexnet -o /dev/full
 echo old >kept
 (ulimit -f 1; trap '' XFSZ; "$CAIRN" zoo alexnet -o kept) 2>&1 | sed -e 's/kept.tmp.*/kept/'
 cat kept
+# So do tables of points and predictions, and a device is never removed.
+ln -s /dev/full full
+"$CAIRN" train convnet --backend ref --input 3x8x8 --data synthetic --samples 2000 --batch 100 --steps 1 --save w.safetensors >/dev/null
+"$CAIRN" sweep convnet --step 50 --csv full 2>&1 >/dev/null; echo "[exit $?]"
+"$CAIRN" predict --backend ref --weights w.safetensors --data synthetic --samples 2000 -o full; echo "[exit $?]"
+(ulimit -f 1; trap '' XFSZ; "$CAIRN" sweep convnet --step 10 --csv kept 2>&1 >/dev/null
+    "$CAIRN" predict --backend ref --weights w.safetensors --data synthetic --samples 2000 -o kept 2>&1) | sed -e 's/kept.tmp.*/kept/'
+cat kept
 find . | sort
+"$CAIRN" predict --backend ref --weights w.safetensors --data synthetic --samples 2000 >&-; echo "[exit $?]"

@@ -12,3 +12,4 @@ cairn plan rnn --input 1x2x3
 cairn plan densenet201 --batch 4294967295
 cairn plan vgg19 --batch 4294967295 --input 3x1000000x1000000
 cairn simulate nofile
+cairn plan resnet50:
