@@ -40,9 +40,8 @@ typedef struct cairn_arrays {
     const uint32_t *first_output;
     const cairn_id *outputs;       /* CAIRN_NONE: not wanted */
     const uint32_t *first_inplace; /* NULL: nothing in place */
-    const cairn_inplace
-        *inplace;       /* by place in the op's own lists; those of a group do not count */
-    uint64_t alignment; /* to which storages are rounded up, a power of two; 0: 64 */
+    const cairn_inplace *inplace; /* by place in the op's own lists; those of a group are ignored */
+    uint64_t alignment;           /* to which storages are rounded up, a power of two; 0: 64 */
 } cairn_arrays;
 #define CAIRN_ARRAYS_INIT CAIRN_INIT_SIZED(cairn_arrays)
 

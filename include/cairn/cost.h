@@ -50,8 +50,7 @@ typedef struct cairn_implementation {
     const char *name;
     int64_t time_ns;
     uint64_t workspace_bytes;
-    int64_t low_ns, high_ns; /* where time_ns is the median of measurements: their quartiles; else 0
-                              */
+    int64_t low_ns, high_ns; /* quartiles, where time_ns is the median of measurements; else 0 */
 } cairn_implementation;
 
 /* Times from each op's arithmetic and the bytes it moves: launch + max(flops / rate, bytes /

@@ -202,8 +202,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_builder_finish(cairn_builder *builder, c
 
 typedef struct cairn_differentiate_options {
     uint32_t struct_size;
-    bool input_gradients; /* also for inputs; normally gradients exist only downstream of parameters
-                           */
+    bool input_gradients; /* also of inputs; else gradients exist only downstream of parameters */
     bool join_head; /* the last linear layer and its loss over tokens become one op, head_loss,
                        which also makes their gradients: logits exist in its workspace only */
 } cairn_differentiate_options;

@@ -94,9 +94,10 @@ CAIRN_API const cairn_offload_algorithm *cairn_offload_algorithm_list(uint32_t i
 
 /* When the memory of a moved activation changes hands. */
 typedef enum cairn_offload_release {
-    CAIRN_OFFLOAD_RELEASE_WHOLE =
-        0, /* released when its offload has ended, taken when its fetch begins */
-    CAIRN_OFFLOAD_RELEASE_FRACTIONAL = 1 /* released and taken byte by byte as they are moved */
+    /* released when its offload has ended, taken when its fetch begins */
+    CAIRN_OFFLOAD_RELEASE_WHOLE = 0,
+    /* released and taken byte by byte as they are moved */
+    CAIRN_OFFLOAD_RELEASE_FRACTIONAL = 1
 } cairn_offload_release;
 
 #define CAIRN_OFFLOAD_SLOTS_EXACT UINT32_MAX
@@ -126,8 +127,7 @@ typedef struct cairn_offload_transfer {
 typedef struct cairn_offload_solution {
     uint64_t makespan_x_beta;
     cairn_offload_bounds bounds;
-    bool
-        optimal; /* proved shortest: over all schedules for whole release, else over ordered ones */
+    bool optimal; /* proved shortest of all schedules with whole release, else of ordered ones */
     uint32_t layers, transfer_count;
     const uint64_t *forward_start_x_beta;    /* per layer */
     const uint64_t *backward_start_x_beta;   /* per layer */
