@@ -188,7 +188,7 @@ class Backend:
         retaining = usual if retaining is None else boxed(retaining)
 
         def run(arguments):
-            self.steps.went_back = True
+            self.steps.go_back()
             results = (retaining if _torch.keeps_graph() else usual)(arguments)
             self.watch.leave(variant)
             return results

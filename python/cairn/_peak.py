@@ -69,6 +69,7 @@ class Peak:
         self._counter = counter_of(device)
         _cut(self._counter)
         self._live = self._least = self._highest = 0
+        self._marked, self._at_end = False, None
         if device.type == "cuda":
             self._least, self._highest = _on_gpu(device)
             if limit is None or self._highest - self._least > limit:
@@ -94,9 +95,15 @@ class Peak:
         if not self._counting():
             return
         if self.device.type == "cuda":
-            self.stop()
+            self._marked, self._at_end = True, self._above()
         else:
             _torch.mark_memory_events(END)
+
+    def _above(self):
+        """On a GPU, the most so far; None if the counter was there before. It counts when an op is queued, not when it
+        runs."""
+        highest = _on_gpu(self.device)[1]
+        return highest - self._least if highest > self._highest else None
 
     def _counting(self):
         return _running.get(self._counter) is self
@@ -106,9 +113,8 @@ class Peak:
             del _running[self._counter]
             if self.device.type != "cuda":
                 self._read()
-            else:  # it counts when an op is queued, not when it runs
-                highest = _on_gpu(self.device)[1]
-                self._most = highest - self._least if highest > self._highest else None
+            else:
+                self._most = self._at_end if self._marked else self._above()
         return self._most
 
     def _read(self, begins=False):

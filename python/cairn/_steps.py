@@ -40,7 +40,7 @@ class Steps:
         self._seen = self._worst = 0  # the most outside, and over the budget
         self._tries = self._judged = self._idle = 0
         self._sequences, self._rare = [], []  # calls of steps, which plans were chosen for; those that were seen once
-        self._choose_again = self._exhausted = False
+        self._choose_again = self._exhausted = self._will_end = False
         self._plans, self._size = {}, None  # to choose among, by variant; what they and the rest may take
         self._thread = None  # the one whose steps they are
 
@@ -73,6 +73,18 @@ class Steps:
         if not self.calls and self.options.budget is not None and not _is_share(self.options.budget):
             size = variant.planner.budget_bytes(self.options.budget)
             self._refuse_more([way_of(call, call.plan) for call in self.now], size)
+
+    def go_back(self):
+        """The backward part of a region runs. What comes after the whole backward pass is no part of the step."""
+        self.went_back = True
+        if self.peak is not None and not self._will_end:
+            self._will_end = True
+            _torch.after_backward(self._mark_end)
+
+    def _mark_end(self):
+        self._will_end = False
+        if self.peak is not None:
+            self.peak.mark_end()
 
     def _refuse_threads(self):
         """Calls of several threads cannot be told apart, so nobody knows what lives at the same time."""

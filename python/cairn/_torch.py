@@ -165,6 +165,11 @@ def runs_backward() -> bool:
     return _graph_task() != -1
 
 
+def after_backward(call: Any) -> None:
+    """Call a function when the backward pass that runs has ended."""
+    torch.autograd.Variable._execution_engine.queue_callback(call)
+
+
 def schema_of(target: Any) -> Any:
     """The schema of an op; None of a function that is no op."""
     return getattr(target, "_schema", None)
