@@ -5,7 +5,7 @@
  *              0 ... level ... LEVELS           the first tensors of this list are at home there
  *
  * Over micro-batches, slots that only the last one uses come first, and the sums of gradients after
- * them.
+ * them. What is changed when the step is nearly over comes last.
  *
  * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that
  * the algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as
@@ -39,6 +39,7 @@
 #define LEAST_WAITS 32      /* of the step: longer visits are not tried for less than this part */
 #define SMALL 2000u         /* ops: the search for a level does all the work */
 #define LARGE 5000u         /* ops: fewer plans are tried */
+#define LATE_PART 16        /* of the step, at its end */
 
 typedef struct search {
     const cairn_graph *graph;
@@ -78,6 +79,7 @@ static bool is_movable(const cairn_tensor *tensor) {
 
 typedef struct candidate {
     cairn_id tensor;
+    bool late;       /* changed when the step is nearly over: nothing would hide its copy home */
     uint32_t copies; /* how often it is copied; the fewest are first on the host */
     bool small;      /* they are the last, because every copy has a latency */
     uint32_t place;  /* scattered, so that the copies of any level are spread over the step */
@@ -86,6 +88,8 @@ typedef struct candidate {
 
 static int compare_candidates(const void *a, const void *b) {
     const candidate *x = a, *y = b;
+    if (x->late != y->late)
+        return x->late ? 1 : -1;
     if (x->copies != y->copies)
         return x->copies > y->copies ? 1 : -1;
     if (x->small != y->small)
@@ -107,16 +111,47 @@ static void mark_used(const search *s, bool *used, bool *changed) {
     }
 }
 
+static int64_t least_time(const search *s, cairn_id op) {
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(s->costs, op, &count);
+    int64_t least = count > 0 ? list[0].time_ns : 0;
+    for (uint32_t i = 1; i < count; i++)
+        least = CRN_MIN(least, list[i].time_ns);
+    return least;
+}
+
+/* Mark what is changed so late that, if all of it were on the host, the link could not bring it
+ * home while the ops after it run; at most in the last part of the step. */
+static void mark_late(const search *s, bool *late) {
+    int64_t all = 0, after = 0;
+    uint64_t bytes = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        all = crn_add_time(all, least_time(s, o));
+    if (crn_machine_copy_ns(s->options.machine, s->stationary) / 3 * 2 > all)
+        return;
+    for (cairn_id o = cairn_graph_op_count(s->graph); o-- > 0 && after <= all / LATE_PART;) {
+        const cairn_op *op = cairn_graph_op(s->graph, o);
+        for (uint32_t i = 0; i < op->param_count && crn_op_updates(op); i++) {
+            bytes += late[op->params[i]] ? 0 : cairn_costs_bytes(s->costs)[op->params[i]];
+            late[op->params[i]] = crn_machine_copy_ns(s->options.machine, bytes) > after;
+        }
+        after = crn_add_time(after, least_time(s, o));
+    }
+}
+
 static cairn_status list_candidates(search *s) {
     uint32_t tensors = cairn_graph_tensor_count(s->graph);
     candidate *list;
-    bool *used, *changed, *of_last;
+    bool *used, *changed, *of_last, *late;
     CRN_TAKE(s->scratch, list, tensors);
     CRN_TAKE(s->scratch, of_last, tensors);
     if (s->micro_batches > 1)
         crn_graph_mark_last(s->graph, of_last);
     CRN_TAKE(s->scratch, used, tensors);
     CRN_TAKE(s->scratch, changed, tensors);
+    CRN_TAKE(s->scratch, late, tensors);
+    if (s->options.machine != NULL)
+        mark_late(s, late);
     CRN_TAKE(s->scratch, s->order, tensors);
     CRN_TAKE(s->scratch, s->on_host, tensors);
     mark_used(s, used, changed);
@@ -132,6 +167,7 @@ static cairn_status list_candidates(search *s) {
         s->parameters += parameter ? bytes : 0;
         if (used[t] && bytes >= LEAST_BYTES)
             list[s->count++] = (candidate){.tensor = t,
+                                           .late = late[t],
                                            .copies = parameter ? 2 : !of_last[t],
                                            .small = bytes < SMALL_BYTES,
                                            .place = SCATTER * t,
@@ -408,15 +444,6 @@ static bool begins_backward(const search *s, const cairn_op *op) {
             return false;
     }
     return op->phase == CAIRN_PHASE_BACKWARD;
-}
-
-static int64_t least_time(const search *s, cairn_id op) {
-    uint32_t count;
-    const cairn_implementation *list = cairn_costs_op(s->costs, op, &count);
-    int64_t least = count > 0 ? list[0].time_ns : 0;
-    for (uint32_t i = 1; i < count; i++)
-        least = CRN_MIN(least, list[i].time_ns);
-    return least;
 }
 
 /* The time of all ops that an op needs. `needed` has no mark on entry; ops are in topological
