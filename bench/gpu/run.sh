@@ -177,12 +177,12 @@ whole_network() {
     case $1 in
     vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" "6GiB 5000MiB" ;;
     resnet152) whole resnet152 4 "--math tf32 --optimizer adam" 512MiB ;;
-    gpt2_1558M) whole gpt2:1558M 24 "--math bf16 --seq 1024 --classes 50304 --optimizer adamw" 12GiB 4 \
+    gpt2_1558M) whole gpt2:1558M 24 "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --same-bits" 12GiB 4 \
         gpt2:1558M,layers=3 ;;
     llama_3b)
         sizes=width=3072,heads=24,kv_heads=24,ffn=8192
         whole llama:llama-2-7b,layers=26,$sizes 16 \
-            "--math bf16 --seq 2048 --classes 32000 --optimizer adamw" 8GiB 3 \
+            "--math bf16 --seq 2048 --classes 32000 --optimizer adamw --same-bits" 8GiB 3 \
             llama:llama-2-7b,layers=2,$sizes 128GiB
         ;;
     *) say "there is no row for $1" ;;
