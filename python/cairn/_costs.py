@@ -33,6 +33,7 @@ _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torc
 PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
+CYCLES = 2 * 10**9  # of a GPU's clock in a second, about
 FIGURES, TRIALS = "figures", "trials"  # what a table has to save
 _trials: dict = {}  # by origin: the outcomes of trials in this process
 
@@ -277,7 +278,10 @@ class _Runs:
 
     def __init__(self, call, runs=4):
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]
-        _torch.sleep_cuda(500_000)  # so that the queue can fill
+        start = time.perf_counter()
+        call()
+        queueing = 2 * runs * (time.perf_counter() - start)  # Python is slow where other processes use the processor
+        _torch.sleep_cuda(max(500_000, min(int(CYCLES * queueing), CYCLES // 200)))  # so that the queue can fill
         self._events[0].record()
         for event in self._events[1:]:
             call()

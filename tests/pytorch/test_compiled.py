@@ -355,6 +355,13 @@ class Load(unittest.TestCase):
         def elapsed_time(self, end):
             return 1e3 * (end.at - self.at)
 
+    @unittest.mock.patch.object(torch.cuda, "Event", Event)
+    def test_queue(self):
+        """Where Python is slow, the device waits until all runs are queued."""
+        with unittest.mock.patch.object(_costs._torch, "sleep_cuda") as sleep:
+            self.assertGreater(_costs._Runs(lambda: time.sleep(2e-4)).time_ns(), 1e5)
+        self.assertGreater(sleep.call_args[0][0], 3 * 10**6)
+
     @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
     @unittest.mock.patch.object(torch.cuda, "Event", Event)
     def test_times(self):
