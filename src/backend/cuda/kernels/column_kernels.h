@@ -2,7 +2,6 @@
  * guard. See pack.h. */
 
 #define bias_rows FORM(bias_rows)
-#define sum_ahead FORM(sum_ahead)
 #define sum_columns FORM(sum_columns)
 #define bias_rows_at_once 4
 
@@ -45,18 +44,6 @@ CRN_KERNEL_OF(FORM(bias), crn_bias_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* Ask for the rows from `row` on that a thread reads next. */
-CRN_DEVICE void sum_ahead(const crn_column_sums_args *CRN_RESTRICT p, uint32_t row, uint32_t end,
-                          uint32_t c) {
-    CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-        size_t i = row + u * p->cut.groups;
-        if (i >= end)
-            continue;
-        crn_prefetch((const stored *)p->gy + i * p->gy_pitch + c);
-        crn_prefetch((const stored *)p->y + i * p->y_pitch + c);
-    }
-}
-
 /* gate is a constant here: 0 for the sums alone, CRN_SUMS_RELU, or one of a gate's gradients */
 CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_place at, float *s,
                             uint32_t t, uint32_t gate) {
@@ -72,8 +59,6 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
             if (gate)
                 y[u] = fetch(p->y, i * p->y_pitch + c);
         }
-        if (gate > CRN_SUMS_RELU) /* a gate computes for as long as the next rows take to arrive */
-            sum_ahead(p, row + bias_rows_at_once * p->cut.groups, at.end, c);
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
             size_t i = row + u * p->cut.groups;
             if (i >= at.end)
@@ -127,6 +112,5 @@ CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
 }
 
 #undef bias_rows
-#undef sum_ahead
 #undef sum_columns
 #undef bias_rows_at_once
