@@ -4,11 +4,13 @@ import ast
 import contextlib
 import functools
 import threading
+import warnings
 
 import torch
 import torch._inductor.lowering  # a decomposition needs it
 from torch import fx
 from torch._inductor.compile_fx import compile_fx_inner
+from torch._inductor.exc import LoweringException
 
 from . import _torch
 
@@ -195,6 +197,28 @@ class Allocations:
             self.scope.update(before)
 
 
+def _is_lowering(error):
+    """Whether Inductor has failed to express an op."""
+    return isinstance(error, LoweringException) or isinstance(getattr(error, "inner_exception", None), LoweringException)
+
+
+class OneByOne:
+    """A graph as a function of a list of tensors, whose ops run one after the other."""
+
+    def __init__(self, graph):
+        self._call = fx.GraphModule({}, graph)
+        self._places = [n.meta["val"] for n in next(iter(graph.find_nodes(op="output"))).args[0]]
+
+    def __call__(self, arguments):
+        with torch.no_grad():
+            return [self._as_planned(*both) for both in zip(self._call(*arguments), self._places)]
+
+    @staticmethod
+    def _as_planned(made, like):
+        """A new tensor with the planned strides."""
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=made.device).copy_(made)
+
+
 class Form:
     """A graph as Inductor computes it."""
     name = "inductor"
@@ -203,8 +227,16 @@ class Form:
         self.graph, self.given, self._compiled, self._allocations = graph, given, None, None
 
     def compile(self):
+        """Some graphs Inductor does not compile alone, although it compiles the model that they are a part of."""
         if self._compiled is None:
-            self._compiled = compile_graph(self.graph, self.given)
+            try:
+                self._compiled = compile_graph(self.graph, self.given)
+            except Exception as error:
+                if not _is_lowering(error):
+                    raise
+                warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}",
+                              stacklevel=2)
+                self._compiled = OneByOne(self.graph)
         return self._compiled
 
     def __call__(self, arguments):

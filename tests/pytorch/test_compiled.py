@@ -182,6 +182,19 @@ class Features(unittest.TestCase):
     def run_with(self, backend):
         return with_cairn(self.model, self.inputs, backend, steps=STEPS)
 
+    def test_not_compiled(self):
+        """What Inductor cannot express alone runs op by op."""
+        def f(x, w):
+            return ((x @ w).sin().t() * 3).cos().mean()
+        x, w = torch.randn(7, 5, requires_grad=True), torch.randn(5, 7)
+        error = _inductor.LoweringException(AssertionError(), "op", [], {})
+        with unittest.mock.patch.object(_inductor, "compile_fx_inner", side_effect=error):
+            for arena in (False, True):
+                call = compiled(f, cairn.backend(arena=arena, **MODE))
+                with self.assertWarnsRegex(UserWarning, "one by one") if not arena else contextlib.nullcontext():
+                    found, = torch.autograd.grad(call(x, w), x)
+                torch.testing.assert_close(found, torch.autograd.grad(f(x, w), x)[0])
+
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
     def test_offload(self):
         backend = cairn.backend(self.middle, offload=True, algorithm="offload-best", check=True, **MODE)
