@@ -14,10 +14,19 @@ static double share(uint64_t part, uint64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-/* Samples a second since this run began. */
+static bool reads_tokens(const cli_training *t) {
+    return t->data != NULL && cairn_data_get_info(t->data)->tokens;
+}
+
+/* Images or tokens a second since this run began. */
 static double speed(const cli_training *t) {
     int64_t passed = cli_clock() - t->start_ns;
-    return passed > 0 ? (double)t->samples * 1e9 / (double)passed : 0;
+    double each = reads_tokens(t) ? cairn_data_get_info(t->data)->shape[0] : 1;
+    return passed > 0 ? each * (double)t->samples * 1e9 / (double)passed : 0;
+}
+
+static const char *unit_of(const cli_training *t) {
+    return reads_tokens(t) ? "tokens/s" : "images/s";
 }
 
 /* ---- Head ---- */
@@ -80,7 +89,7 @@ static void print_text_head(const cli_training *t) {
     if (t->first_step > 0)
         printf("  continued after step %llu\n", (unsigned long long)t->first_step);
     printf("  %6s %8s %10s %9s %11s %11s\n", "epoch", "step", "loss", "accuracy", "validation",
-           "images/s");
+           unit_of(t));
 }
 
 void cli_train_print_head(const cli_training *t) {
@@ -112,11 +121,11 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
     /* what matters most comes first: the line is cut where the terminal ends */
     cli_progress(t->args,
                  "%llu%%  %lld:%02lld left  step %llu/%llu  loss %.4f  accuracy %.1f%%  "
-                 "%.0f images/s  %s",
+                 "%.0f %s  %s",
                  (unsigned long long)(100 * r->step / t->steps), (long long)(seconds / 60),
                  (long long)(seconds % 60), (unsigned long long)r->step,
                  (unsigned long long)t->steps, (double)r->loss, share(r->correct, r->predictions),
-                 speed(t), cli_bytes(used));
+                 speed(t), unit_of(t), cli_bytes(used));
 }
 
 /* ---- Lines ---- */
@@ -196,9 +205,9 @@ static void print_results(const cli_training *t) {
     uint64_t done = h.steps - t->first_step;
     double loss, accuracy;
     recent(t, &loss, &accuracy);
-    printf("  %llu step%s in %s, %.0f images/s; loss %.4f, accuracy %.2f%%\n",
-           (unsigned long long)done, done == 1 ? "" : "s", cli_time(cli_clock() - t->start_ns),
-           speed(t), loss, accuracy);
+    printf("  %llu step%s in %s, %.0f %s; loss %.4f, accuracy %.2f%%\n", (unsigned long long)done,
+           done == 1 ? "" : "s", cli_time(cli_clock() - t->start_ns), speed(t), unit_of(t), loss,
+           accuracy);
     for (uint32_t i = 0; i < h.score_count; i++)
         if (h.scores[i].step == h.best_step)
             printf("  best validation accuracy %.2f%%, after step %llu\n",

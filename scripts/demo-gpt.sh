@@ -14,8 +14,8 @@ figure() {
     sed -n "s/.*\"$2\": \"\{0,1\}\([0-9a-z.]*\).*/\1/p" "$1" | tail -n 1
 }
 
-echo "A GPT of 4 layers reads the docs of this repository, byte by byte: $(wc -c <"$folder/docs.txt") bytes. Ten steps with"
-echo "all the memory that it needs, and ten steps with half of it:"
+echo "A GPT of 4 layers reads the docs of this repository, byte by byte: $(wc -c <"$folder/docs.txt") bytes." \
+    "Ten steps with all the memory that it needs, and ten steps with half of it:" | fold -s -w 80
 echo
 # shellcheck disable=SC2086
 "$cairn" train $model $learn --steps 10 --algorithm none --json >"$folder/free"
@@ -30,7 +30,8 @@ if [ "$(figure "$folder/free" parameters_sha256)" != "$(figure "$folder/half" pa
     exit 1
 fi
 echo
-echo "The parameters are the same, bit for bit. Now it learns for five epochs in half of the memory:"
+echo "The parameters are the same, bit for bit. Now it learns for five epochs in half"
+echo "of the memory:"
 echo
 # shellcheck disable=SC2086
 "$cairn" train $model $learn --epochs 5 --activation-budget 50% --save "$folder/gpt.safetensors"

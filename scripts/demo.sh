@@ -49,19 +49,17 @@ steps=13
 echo "Every op of ResNet-18 was measured in a few training steps: $(figure "$folder/profile" ops) ops, of which"
 echo "$(figure "$folder/profile" signatures) are different. Plans are made with these costs."
 echo
-echo "The network is now trained for $steps steps on $images, first with"
-cat <<'WORDS'
-all the memory it needs: every tensor that the backward pass reads is kept until then.
-
-WORDS
+echo "The network is now trained for $steps steps on $images, first with" \
+    "all the memory it needs: every tensor that the backward pass reads is kept until then." | fold -s -w 80
+echo
 # shellcheck disable=SC2086
 "$cairn" train $model --steps $steps --costs "$folder/costs" --algorithm none --json >"$folder/free"
 show "$folder/free"
 
 cat <<'WORDS'
 
-Now the same with half of that memory: some tensors are freed, and recomputed when the backward pass
-needs them. The plan says which.
+Now the same with half of that memory: some tensors are freed, and recomputed
+when the backward pass needs them. The plan says which.
 
 WORDS
 # shellcheck disable=SC2086
@@ -82,7 +80,8 @@ fi
 echo "$(quartiles "$folder/free") $(quartiles "$folder/half")" |
     awk -v free="$(figure "$folder/free" measured_peak_bytes)" -v half="$(figure "$folder/half" measured_peak_bytes)" '{
     printf "The second training took %.0f%% of the memory and %.0f%% of the time of the first", 100 * half / free, 100 * $5 / $2
-    printf " (%.0f%% to %.0f%%\nby quartiles", 100 * $4 / $3, 100 * $6 / $1
+    printf " (%.0f%% to %.0f%% by quartiles", 100 * $4 / $3, 100 * $6 / $1
     if ($3 > 1.1 * $1 || $6 > 1.1 * $4)
         printf "; steps of one kind differ by more than a tenth, so other programs are at work here"
-    printf "). Both took exactly the\nmemory that was predicted, and both ended with the same parameters, bit for bit.\n" }'
+    printf "). Both took exactly the memory that was predicted, and both ended with the same"
+    printf " parameters, bit for bit.\n" }' | fold -s -w 80

@@ -58,7 +58,7 @@ cairn eval --backend ref --weights b/w.safetensors --data synthetic --samples 12
 # A language model: the loss is the one of training, and sample finds the network by itself.
 yes 'one two three ' | head -n 50 >text
 gpt=gpt2:layers=1,width=16,heads=2,ffn=32
-"$CAIRN" train $gpt --backend ref --data text:text --seq 16 --batch 4 --steps 3 --out words >/dev/null
+"$CAIRN" train $gpt --backend ref --data text:text --seq 16 --batch 4 --steps 3 --out words | grep -c tokens/s
 "$CAIRN" eval --backend ref --weights words --data text:text --json | sed 's/.*"loss": \([0-9]*\.[0-9]\{4\}\).*/\1/' >said
 sed -n 's/.*"validation_loss": \([0-9]*\.[0-9]\{4\}\).*/\1/p' words/log.jsonl | tail -n 1 | cmp - said && echo the same loss
 "$CAIRN" eval --backend ref --weights words --data text:text | hide
