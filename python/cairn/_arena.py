@@ -24,8 +24,6 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
-LEVELS, LARGEST = 12, 4  # of memory beside the arena that are tried; sizes of tensors of which two are added up for that
-PIECES = 16  # the allocator may lose such a share of what is beside the arena, because it is in pieces
 LONG = 8  # steps after which a result of an op that allocates is worth a copy
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
@@ -34,11 +32,11 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it. `tight`: more memory than necessary may be beside it, where both together need less. `copies`:
-    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those."""
+    is allocated beside it. `copies`: results of ops that insist on allocating are copied into the arena if they are kept
+    for long; `copied` are those."""
 
-    def __init__(self, joint, solution, alignment, tight=False, copies=False):
-        self.joint, self.solution, self.alignment, self.tight, self.copies = joint, solution, alignment, tight, copies
+    def __init__(self, joint, solution, alignment, copies=False):
+        self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
         self.copied = set()
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
@@ -98,11 +96,9 @@ class Layout:
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
-        beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
-        self.transient = max(self._taken())
-        _, inside, self.beside_by_step = min((self._fill(beside, most) for most in self._levels(beside)),
-                                             key=lambda found: found[0])
-        self.beside = max(self.beside_by_step)
+        beside = self.beside_by_step = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
+        self._fill(inside, beside)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
@@ -114,24 +110,10 @@ class Layout:
             taken[first] += size
         return taken
 
-    def _levels(self, beside):
-        """How much memory there may be beside the arena: as much as there must be, or so much more that one or two of the
-        tensors fit beside it where the arena is fullest. When those are dead, others use their memory."""
-        live, least = _profile(self.placed.values(), len(beside)), max(beside)
-        if not self.tight:
-            return [least]
-        fullest = max(range(len(live)), key=live.__getitem__)
-        sizes = sorted({size for size, first, last in self.placed.values() if first <= fullest <= last}, reverse=True)
-        pairs = {a + b for a in sizes[:LARGEST] for b in sizes[:LARGEST]}
-        more = sorted(beside[fullest] + size for size in pairs.union(sizes))
-        return [least, *[level for level in more if level > least][:LEVELS]]
-
-    def _fill(self, beside, most):
+    def _fill(self, inside, beside):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
-        no more than `most` is beside it. Returns about what both need together, what is in the arena then, and what is
-        beside it at every step."""
-        inside, beside = dict(self.placed), list(beside)
-        live = _profile(inside.values(), len(beside))
+        they fit beside it."""
+        live, most = _profile(inside.values(), len(beside)), self.beside
         movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])
         for _ in range(MOVES):
             fullest = max(range(len(live)), key=live.__getitem__)
@@ -141,13 +123,12 @@ class Layout:
                 if size <= room and first <= fullest <= last and max(beside[first:last + 1]) + size <= most:
                     break
             else:
-                break
+                return
             movable.remove(key)
             del inside[key]
             for i in range(first, last + 1):
                 live[i] -= size
                 beside[i] += size
-        return max(live) + max(beside) + max(beside) // PIECES, inside, beside
 
 
 def is_handed(op):
@@ -176,12 +157,12 @@ class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
     def _laid(self, solution, size=None):
-        """The solution with its layout: a plain one if that fits into `size`, or nothing is gained by others."""
+        """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment)
             if size is not None and solution.layout.total > size:
-                others = [Layout(self.joint, solution, self.alignment, True, copies=copies) for copies in (False, True)]
-                solution.layout = min([solution.layout, *others], key=lambda layout: layout.total)
+                other = Layout(self.joint, solution, self.alignment, copies=True)
+                solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 

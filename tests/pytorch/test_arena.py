@@ -3,14 +3,13 @@ addresses. test_compiled.py has the same for mode "compiled"."""
 
 import copy
 import functools
-import types
 import unittest
 
 import torch
 from torch import nn
 
 import cairn
-from cairn import _arena, _backend, _onto
+from cairn import _backend, _onto
 from common import allocator_peak, arenas, compiled, matrices_in, reference, same, train
 from small_models import GPT, Basic, ResNet
 
@@ -94,18 +93,6 @@ class Exact(unittest.TestCase):
             loss.backward(retain_graph=True)
         with self.assertRaises(ValueError):
             cairn.backend(arena=True, check=True)
-
-
-class Levels(unittest.TestCase):
-    def test_beside(self):
-        """A large tensor of the arena's fullest moment uses the memory that an op allocates later."""
-        layout = _arena.Layout.__new__(_arena.Layout)
-        layout.joint, layout.alignment, layout.copied = types.SimpleNamespace(device=torch.device("cpu")), 64, set()
-        layout.workspace, layout.others = [0] * 4, [(2048, 3, 3)]
-        layout.placed = {"always": (8192, 0, 3), "large": (4096, 1, 1)}
-        for layout.tight, expected in (False, (8192 + 4096, 2048)), (True, (8192, 4096)):
-            layout._lay()
-            self.assertEqual((layout.bytes, layout.beside), expected)
 
 
 class Forms(unittest.TestCase):
