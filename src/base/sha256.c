@@ -57,33 +57,40 @@ void crn_sha256_stir_plain(uint32_t state[8], const uint8_t block[64]) {
 #include <cpuid.h>
 #include <immintrin.h>
 
+static __m128i load_four(const void *words) {
+    return _mm_loadu_si128(words);
+}
+
+static void store_four(void *words, __m128i four) {
+    _mm_storeu_si128(words, four);
+}
+
 /* Four rounds at a time. The instructions want the state as two vectors of words, in this order
  * from the highest: A B E F and C D G H. */
 __attribute__((target("sha,sse4.1"))) static void stir_by_instructions(uint32_t state[8],
                                                                        const uint8_t block[64]) {
     const __m128i swap = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-    __m128i badc = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)state), 0xb1);
-    __m128i efgh = _mm_shuffle_epi32(_mm_loadu_si128((const __m128i *)(state + 4)), 0x1b);
+    __m128i badc = _mm_shuffle_epi32(load_four(state), 0xb1);
+    __m128i efgh = _mm_shuffle_epi32(load_four(state + 4), 0x1b);
     __m128i abef = _mm_alignr_epi8(badc, efgh, 8), cdgh = _mm_blend_epi16(efgh, badc, 0xf0);
     __m128i before[2] = {abef, cdgh}, w[4];
     for (int i = 0; i < 16; i++) {
         __m128i *next = &w[i % 4], last = w[(i + 3) % 4];
         if (i < 4)
-            *next = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(block + 16 * i)), swap);
+            *next = _mm_shuffle_epi8(load_four(block + 16 * (size_t)i), swap);
         else
             *next = _mm_sha256msg2_epu32(_mm_add_epi32(_mm_sha256msg1_epu32(*next, w[(i + 1) % 4]),
                                                        _mm_alignr_epi8(last, w[(i + 2) % 4], 4)),
                                          last);
-        __m128i sum =
-            _mm_add_epi32(*next, _mm_loadu_si128((const __m128i *)(constants + 4 * (size_t)i)));
+        __m128i sum = _mm_add_epi32(*next, load_four(constants + 4 * (size_t)i));
         cdgh = _mm_sha256rnds2_epu32(cdgh, abef, sum);
         abef = _mm_sha256rnds2_epu32(abef, cdgh, _mm_shuffle_epi32(sum, 0x0e));
     }
     abef = _mm_add_epi32(abef, before[0]);
     cdgh = _mm_add_epi32(cdgh, before[1]);
     __m128i feba = _mm_shuffle_epi32(abef, 0x1b), dchg = _mm_shuffle_epi32(cdgh, 0xb1);
-    _mm_storeu_si128((__m128i *)state, _mm_blend_epi16(feba, dchg, 0xf0));
-    _mm_storeu_si128((__m128i *)(state + 4), _mm_alignr_epi8(dchg, feba, 8));
+    store_four(state, _mm_blend_epi16(feba, dchg, 0xf0));
+    store_four(state + 4, _mm_alignr_epi8(dchg, feba, 8));
 }
 
 static crn_sha256_stir *choose_stir(void) {
