@@ -257,7 +257,7 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
     uint32_t begin = g.x * p->cut.strip, end = crn_min_u32(begin + p->cut.strip, p->cut.rows);
     uint32_t warps = CRN_COLUMN_THREADS / 32, turn = 0;
     float count = (float)p->cut.channels;
-    float *part = (float *)p->part + (size_t)g.x * 2 * p->cut.channels;
+    float *part = p->part ? (float *)p->part + (size_t)g.x * 2 * p->cut.channels : (float *)0;
     CRN_EACH_THREAD(t) {
         CRN_OWN(own, t)->gamma = get_floats(p->gamma, t % p->cut.lanes * PACK, p->cut.channels);
         CRN_OWN(own, t)->of_gamma = CRN_OWN(own, t)->of_beta = no_pack();
