@@ -178,7 +178,7 @@ class _Run:
         memory, where = self.memory, []
         for number, (value, storage) in enumerate(zip(values, step.holds)):
             real = value.untyped_storage()
-            key = real._cdata
+            key = _torch.storage_key(value)
             reference, held = memory.get(key, (None, None))
             if held is not storage or reference.expired():
                 if held is not None and held not in step.over and step.call is not None and not reference.expired():

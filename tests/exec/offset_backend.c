@@ -583,10 +583,15 @@ const crn_backend *test_backend(const char *name) {
 }
 
 cairn_device *test_device(const char *name, uint32_t threads) {
+    return test_device_with(name, threads, CAIRN_MATH_TF32);
+}
+
+cairn_device *test_device_with(const char *name, uint32_t threads, cairn_math math) {
     cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_device *device = NULL;
     cairn_error err = {0};
     options.threads = threads;
+    options.math = math;
     CHECK_OK(crn_device_open(test_backend(name), &options, &device, &err), &err);
     return device;
 }

@@ -20,6 +20,7 @@ const crn_backend *test_backend(const char *name);
 
 /* Open one, or end the test. */
 cairn_device *test_device(const char *name, uint32_t threads);
+cairn_device *test_device_with(const char *name, uint32_t threads, cairn_math math);
 
 extern const crn_backend mixing_backend;
 crn_kernel_list mixing_kernels;

@@ -32,6 +32,11 @@ static inline cairn_graph *delayed(void) {
     return small_network("alexnet", 8);
 }
 
+/* Its words and its head have one weight. */
+static inline cairn_graph *tokens(void) {
+    return small_network("gpt2", 2);
+}
+
 /* A weight of 20 MB, which is updated in two parts. */
 static inline cairn_graph *large(void) {
     cairn_builder *b;
@@ -142,6 +147,8 @@ static const row rows[] = {
     {large, CAIRN_OPTIMIZER_ADAM, 0, 0, 1, false, CAIRN_DECAY_ALL, 0},
     {large, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 2, false, CAIRN_DECAY_ALL, 0},
     {delayed, CAIRN_OPTIMIZER_SGD, 0.9f, 0, 1, true, CAIRN_DECAY_ALL, 0},
+    {tokens, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 1, false, CAIRN_DECAY_MATRICES, 0},
+    {tokens, CAIRN_OPTIMIZER_ADAMW, 0, 0.01, 2, true, CAIRN_DECAY_ALL, 0},
 };
 
 /* The same with clipping, by less than the norm of most steps. */
