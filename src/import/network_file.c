@@ -145,7 +145,7 @@ static cairn_status make_label(crn_net *n, const crn_layer *layer, cairn_id logi
     uint32_t shape[CAIRN_MAX_RANK], rank = 0;
     uint32_t drop = layer->label < 0 ? x.rank - 1 : (uint32_t)layer->label;
     if (x.rank < 2)
-        return crn_net_wrong(n, "a %s reads [N, classes], not a tensor of %u dimensions",
+        return crn_net_wrong(n, "%s reads [N, classes], not a tensor of %u dimensions",
                              n->at->words[1], x.rank);
     for (uint32_t i = 0; i < x.rank; i++)
         if (i != drop)
@@ -167,7 +167,7 @@ static cairn_status find_inputs(crn_net *n, const crn_net_scope *s, const crn_la
     if (layer->label != 0 && *count == 1)
         CRN_TRY(make_label(n, layer, inputs[0], &inputs[(*count)++]));
     if (*count < kind->least_inputs || *count > kind->most_inputs)
-        return crn_net_wrong(n, "a %s reads %u tensor%s, and here %u; say which with from=A,B",
+        return crn_net_wrong(n, "%s reads %u tensor%s, and here %u; say which with from=A,B",
                              kind->name, kind->least_inputs, kind->least_inputs == 1 ? "" : "s",
                              *count);
     return CAIRN_OK;

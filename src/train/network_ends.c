@@ -71,8 +71,11 @@ static cairn_status check_label(const cairn_graph *graph, const crn_network_ends
     uint32_t rank = info->tokens ? 2 : 1;
     if (label->dtype != CAIRN_DTYPE_I32 || label->rank != rank || label->shape[0] != ends->batch ||
         (info->tokens && label->shape[1] != info->shape[0]))
-        return crn_fail(err, CAIRN_EINVAL, "%s does not take one label a %s",
-                        cairn_graph_name(graph), info->tokens ? "token" : "sample");
+        return crn_fail(
+            err, CAIRN_EINVAL,
+            "%s does not take one label a %s: its loss reads labels of %s; is a flatten missing?",
+            cairn_graph_name(graph), info->tokens ? "token" : "sample",
+            shape_text((char[80]){0}, 80, label->rank, label->shape));
     if (info->classes > ends->classes)
         return crn_fail(err, CAIRN_EINVAL,
                         "the samples are of %u classes, and %s tells only %u apart", info->classes,
@@ -83,9 +86,10 @@ static cairn_status check_label(const cairn_graph *graph, const crn_network_ends
 cairn_status crn_network_ends_check(const cairn_graph *graph, const crn_network_ends *ends,
                                     const cairn_data_info *info, cairn_error *err) {
     if (ends->input == CAIRN_NONE || ends->label == CAIRN_NONE)
-        return crn_fail(err, CAIRN_EINVAL,
-                        "%s does not take one input and one label, which the data has",
-                        cairn_graph_name(graph));
+        return crn_fail(
+            err, CAIRN_EINVAL, "%s does not take one input and one label, which the data has%s",
+            cairn_graph_name(graph),
+            ends->label == CAIRN_NONE ? "; a loss as its last layer reads the labels" : "");
     CRN_TRY(check_input(graph, ends, info, err));
     return check_label(graph, ends, info, err);
 }
