@@ -534,5 +534,8 @@ cairn_status crn_infer_outputs(const cairn_graph *graph, const cairn_op *op,
     out[0] = out[1] = (cairn_tensor)CAIRN_TENSOR_INIT;
     out[0].role = CAIRN_ROLE_ACTIVATION;
     out[1].role = CAIRN_ROLE_INTERNAL;
+    if (infer[op->kind] == NULL)
+        return crn_fail(err, CAIRN_EINVAL, "%s is not an op of a network",
+                        crn_op_kinds[op->kind].name);
     return infer[op->kind](&(inference){graph, op, out, err});
 }
