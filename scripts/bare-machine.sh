@@ -68,6 +68,7 @@ prepare() {
     mount -t proc proc "$1/proc"
     mount -t tmpfs -o mode=1777 tmpfs "$1/dev/shm" 2>/dev/null || true
     [ -e "$1/dev/null" ] || mount --rbind /dev "$1/dev"
+    [ -e "$1/dev/pts/ptmx" ] || mount --bind /dev/pts "$1/dev/pts" # terminals
     cp -L /etc/resolv.conf "$1/etc/resolv.conf" 2>/dev/null || true
     apt-config dump | grep -E '^Acquire::https?::Proxy ' >"$1/etc/apt/apt.conf.d/99proxy" || true
     echo 'Acquire::Retries "5";' >"$1/etc/apt/apt.conf.d/99retries"
