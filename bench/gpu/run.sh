@@ -82,17 +82,19 @@ planned() {
 }
 math=tf32
 
-# transformer NAME BATCH "OPTION ..." BUDGET ...: the same for a transformer in bf16 with AdamW.
+# transformer NAME BATCH "OPTION ..." PROFILED BUDGET ...: the same for a transformer in bf16 with AdamW.
+# PROFILED is a network whose ops have the same signatures: the same one, or one with fewer layers.
 transformer() {
     name=$1
     batch=$2
     options=$3
-    shift 3
+    profiled=$4
+    shift 4
     costs=$out/$(echo "$name" | tr ':,=' '___').costs.json
     train_limit=120
     # shellcheck disable=SC2086 # the options are several words
     {
-        run 120 "$build/cairn" profile "$name" --backend cuda --batch "$batch" --math bf16 $options \
+        run 120 "$build/cairn" profile "$profiled" --backend cuda --batch "$batch" --math bf16 $options \
             --every-implementation --top 40 -o "$costs"
         train "$name" "$batch" --math bf16 $options --optimizer adamw --costs "$costs" --algorithm none
         none=$hash
@@ -115,12 +117,14 @@ transformer() {
 # The rows of transformers. Words are a multiple of 64, as trainers have them.
 transformer_row() {
     case $1 in
-    gpt2_355M) transformer gpt2:355M 8 "--seq 1024 --classes 50304" 1300MiB ;;
-    llama) transformer llama:llama-2-7b,layers=16,width=2048,heads=32,kv_heads=8,ffn=5632 4 \
-        "--seq 2048 --classes 32000" 790MiB ;;
-    gpt2_124M) transformer gpt2 64 "--seq 1024 --classes 50304" 6056MiB ;;
-    gpt2_1558M) transformer gpt2:1558M 16 "--seq 1024 --classes 50304" 9632MiB ;;
-    vit_l_16) transformer vit_l_16 64 "" 50% ;;
+    gpt2_355M) transformer gpt2:355M 8 "--seq 1024 --classes 50304" gpt2:355M 1300MiB ;;
+    llama)
+        llama=llama:llama-2-7b,layers=16,width=2048,heads=32,kv_heads=8,ffn=5632
+        transformer $llama 4 "--seq 2048 --classes 32000" $llama 790MiB
+        ;;
+    gpt2_124M) transformer gpt2 64 "--seq 1024 --classes 50304" gpt2 6056MiB ;;
+    gpt2_1558M) transformer gpt2:1558M 16 "--seq 1024 --classes 50304" gpt2:1558M,layers=4 9632MiB ;;
+    vit_l_16) transformer vit_l_16 64 "" vit_l_16 50% ;;
     *) say "there is no row for $1" ;;
     esac
 }
