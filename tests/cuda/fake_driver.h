@@ -21,6 +21,8 @@ typedef struct fake_counts {
     uint64_t direct;            /* put on a stream by itself, not captured */
     uint64_t nodes, edges;      /* of the graph that was instantiated last */
     uint64_t kernel_nodes;      /* of those nodes */
+    uint64_t updates;           /* of those */
+    uint64_t free_updates;      /* of those, updates that can run at the same time as some copy */
 } fake_counts;
 fake_counts fake_driver_counts(void);
 

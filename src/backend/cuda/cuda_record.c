@@ -12,7 +12,7 @@
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/hazards.h"
 
-#define MOST_TOUCHES 128u /* ranges of one action and its neighbours */
+#define MOST_TOUCHES 128u /* ranges of one op */
 #define NOBODY UINT32_MAX
 
 struct crn_recording {
@@ -54,18 +54,20 @@ void crn_cuda_note(crn_queue *queue, const crn_cuda_action *action) {
 /* ---- Memory accesses of an action ---- */
 
 typedef struct touches {
-    crn_touch list[MOST_TOUCHES];
-    uint32_t count;
-    bool too_many;
+    crn_arena *memory;
+    CRN_ARRAY(crn_touch) list;
+    bool out_of_memory;
+    bool too_many; /* not all are listed */
 } touches;
 
 static void touch(touches *t, const void *at, uint64_t bytes, bool write) {
     if (at == NULL || bytes == 0)
         return;
-    if (t->count == MOST_TOUCHES)
-        t->too_many = true;
+    if (!crn_array_grow(t->memory, &t->list.data, t->list.length, &t->list.capacity,
+                        sizeof *t->list.data))
+        t->out_of_memory = true;
     else
-        t->list[t->count++] = (crn_touch){(uintptr_t)at, bytes, write};
+        t->list.data[t->list.length++] = (crn_touch){(uintptr_t)at, bytes, write};
 }
 
 static void touch_call(touches *t, const crn_call *call) {
@@ -82,23 +84,26 @@ static uint64_t kept_bytes(const crn_call *call) {
                      sizeof(float));
 }
 
-/* The update of one parameter. */
+/* An update of several parameters must not wait for copies of others, nor they for it. */
 static void touch_update(touches *t, const crn_update *update) {
-    const crn_parameter *p = update->parameters;
-    uint64_t bytes = p->elements * sizeof(float);
-    if (update->count > 1)
-        return;
-    touch(t, p->gradient, bytes, false);
-    touch(t, p->value, bytes, true);
-    touch(t, p->copy, p->copy == NULL ? 0 : bytes / 2, true);
-    for (uint32_t slot = 0; slot < update->slot_count; slot++)
-        touch(t, p->slots[slot], bytes, true);
+    for (uint32_t i = 0; i < update->count; i++) {
+        const crn_parameter *p = &update->parameters[i];
+        uint64_t bytes = p->elements * sizeof(float);
+        if (p->gradient == NULL)
+            continue; /* the kernel leaves it out */
+        touch(t, p->gradient, bytes, false);
+        touch(t, p->value, bytes, true);
+        touch(t, p->copy, bytes / 2, true);
+        for (uint32_t slot = 0; slot < update->slot_count; slot++)
+            touch(t, p->slots[slot], bytes, true);
+    }
     touch(t, update->squares, sizeof(float), false);
     touch(t, update->squares_out, sizeof(float), true);
 }
 
 static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touches *t) {
-    *t = (touches){.count = 0};
+    t->list.length = 0;
+    t->too_many = false;
     switch ((crn_action_kind)a->kind) {
     case CRN_DO_CALL:
     case CRN_DO_COUNT:
@@ -127,14 +132,6 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
     default:
         break;
     }
-}
-
-/* An update of all parameters reads all gradients. Its many ranges are not listed: it
- * follows everything before it, and everything later follows it. Everything also follows the copy
- * of the values, which any action may read. */
-static bool is_barrier(const crn_cuda_action *a) {
-    bool updates = a->kind == CRN_DO_ACCUMULATE || a->kind == CRN_DO_UPDATE;
-    return a->kind == CRN_DO_BEGIN || (updates && a->update->count > 1);
 }
 
 /* ---- Workspaces outside the arena ---- */
@@ -268,7 +265,7 @@ static const crn_touch everything = {1, UINTPTR_MAX - 1, true};
 
 static cairn_status build(builder *b) {
     crn_recording *r = b->recording;
-    touches t;
+    touches t = {.memory = &r->memory};
     for (uint32_t i = 0; i < r->actions.length; i++) {
         const crn_cuda_action *action = &r->actions.data[i];
         const uint32_t *after;
@@ -276,13 +273,16 @@ static cairn_status build(builder *b) {
         if (action->kind == CRN_DO_DISCARD || action->kind == CRN_DO_NOTHING)
             continue;
         touch_action(b->queue, action, &t);
-        bool barrier = is_barrier(action) || t.too_many || b->queue->timed;
+        if (t.out_of_memory)
+            return CAIRN_ENOMEM;
+        /* Any action may read the values that are copied first. */
+        bool barrier = action->kind == CRN_DO_BEGIN || t.too_many || b->queue->timed;
         if (action->kind == CRN_DO_COPY) {
             also = b->last_copy[action->lane];
             b->last_copy[action->lane] = b->count;
         }
-        CRN_TRY(crn_hazards_add_after(b->hazards, barrier ? &everything : t.list,
-                                      barrier ? 1 : t.count, also, &after, &after_count));
+        CRN_TRY(crn_hazards_add_after(b->hazards, barrier ? &everything : t.list.data,
+                                      barrier ? 1 : t.list.length, also, &after, &after_count));
         CRN_TRY(gather(b, after, after_count));
         CRN_TRY(capture(b, action));
         if (b->queue->device->failed != CAIRN_OK)
