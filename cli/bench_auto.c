@@ -3,6 +3,7 @@
  * and the memory of the solver. Every figure that has a target is counted as met or missed. Costs
  * are those of the V100. The overheads to reach are those of a prototype of the algorithm. */
 #include "bench.h"
+#include "cairn/papers/bounds.h"
 
 #include "sweeping.h"
 

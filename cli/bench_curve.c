@@ -3,6 +3,7 @@
  * long a plan for one budget takes on a chain of a thousand steps. Next to each is the most memory
  * that the process has taken so far; the networks come by size. */
 #include "bench.h"
+#include "cairn/budget.h"
 #include "cairn/papers/budget_curve.h"
 #include "planning.h"
 

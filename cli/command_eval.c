@@ -1,5 +1,6 @@
 /* command_eval.c: `cairn eval` and `cairn predict`: a trained network over data: its loss and
  * accuracy, and what it says about every sample. */
+#include "cairn/safetensors.h"
 #include "dataset.h"
 #include "interrupt.h"
 #include "model.h"

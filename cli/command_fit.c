@@ -1,6 +1,7 @@
 /* command_fit.c: `cairn fit MODEL --budget SIZE`: will it fit, and how large may the batch be?
  * Every answer is a plan that was made and laid out at that batch; the batch after it was tried as
  * well, and did not fit. */
+#include "cairn/budget.h"
 #include "interrupt.h"
 #include "planning.h"
 #include "terminal.h"

@@ -6,6 +6,7 @@
  *
  * A network of 256 classes reads bytes, others numbers of tokens. Tokens are drawn from the
  * probabilities with a seed: one seed gives one text. */
+#include "cairn/safetensors.h"
 #include "dataset.h"
 #include "model.h"
 

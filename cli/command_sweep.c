@@ -1,6 +1,7 @@
 /* command_sweep.c: `cairn sweep MODEL`: memory against time for every algorithm, as table, CSV and
  * picture. */
 #include "cairn/page.h"
+#include "cairn/papers/bounds.h"
 #include "cairn/report.h"
 #include "interrupt.h"
 #include "outputs.h"

@@ -94,8 +94,7 @@ static int save_weights(const cli_training *t) {
 }
 
 static int say_interrupted(const cli_training *t) {
-    fprintf(stderr, "cairn: interrupted after step %llu",
-            (unsigned long long)cairn_train_steps(t->train));
+    fprintf(stderr, "cairn: interrupted after step %llu", (unsigned long long)cli_train_steps(t));
     if (t->folder != NULL)
         fprintf(stderr, "; continue with cairn train --resume %s", t->folder);
     fprintf(stderr, "\n");
@@ -105,12 +104,12 @@ static int say_interrupted(const cli_training *t) {
 static int train(cli_training *t) {
     int code = CLI_DONE;
     t->start_ns = cli_clock();
-    t->first_step = cairn_train_steps(t->train);
+    t->first_step = cli_train_steps(t);
     cli_watch_init(&t->watch, &t->model, t->solution, t->exec.micro_batches);
     cli_train_print_head(t);
-    while (code == CLI_DONE && !cli_is_interrupted() && cairn_train_steps(t->train) < t->steps)
+    while (code == CLI_DONE && !cli_is_interrupted() && cli_train_steps(t) < t->steps)
         code = one_step(t);
-    bool whole = cairn_train_steps(t->train) >= t->steps;
+    bool whole = cli_train_steps(t) >= t->steps;
     if (code == CLI_DONE)
         code = cli_train_print_summary(t);
     if (code == CLI_DONE && t->folder != NULL && t->data != NULL)

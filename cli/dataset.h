@@ -3,6 +3,7 @@
 #ifndef CLI_DATASET_H
 #define CLI_DATASET_H
 
+#include "cairn/safetensors.h"
 #include "cli.h"
 
 #define CLI_DATA_OPTIONS                                                                           \

@@ -1,6 +1,10 @@
 /* model.c: from MODEL and its options to a graph with costs. */
 #include "model.h"
 
+#include "cairn/report.h"
+
+#include "cairn/budget.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

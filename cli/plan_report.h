@@ -2,6 +2,7 @@
 #ifndef CLI_PLAN_REPORT_H
 #define CLI_PLAN_REPORT_H
 
+#include "cairn/budget.h"
 #include "plan_page.h"
 
 #define CLI_REPORT_OPTIONS                                                                         \

@@ -3,6 +3,7 @@
 #ifndef CLI_PLANNING_H
 #define CLI_PLANNING_H
 
+#include "cairn/budget.h"
 #include "model.h"
 
 /* Rows for the option tables of commands that make a plan. */

@@ -3,6 +3,7 @@
 #ifndef CLI_REFUSAL_H
 #define CLI_REFUSAL_H
 
+#include "cairn/budget.h"
 #include "model.h"
 
 /* Nothing fits `limit`, as `err` says. Returns the exit code. */

@@ -6,6 +6,8 @@
  * `auto` takes the longest, so it is the first. Each thread has a memo of its own. */
 #include "sweeping.h"
 
+#include "cairn/budget.h"
+
 #include "terminal.h"
 
 #include <pthread.h>

@@ -32,7 +32,7 @@ int cli_train_write_page(const cli_training *t) {
     cairn_sim_step *measured = calloc((size_t)figures.time_count + 1, sizeof *measured);
     if (measured == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);
-    bool ran = cairn_train_steps(t->train) > t->first_step; /* a finished run may be resumed */
+    bool ran = cli_train_steps(t) > t->first_step; /* a finished run may be resumed */
     place_steps(t->solution, figures.times, figures.time_count, measured);
     int code = cli_write_page(t->args, &t->model, t->solution, figures.stationary_bytes,
                               t->limit.plan_bytes, ran ? measured : NULL);

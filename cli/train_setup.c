@@ -250,6 +250,12 @@ int cli_train_set_up(cli_training *t) {
     return create_session(t);
 }
 
+uint64_t cli_train_steps(const cli_training *t) {
+    cairn_train_history history = CAIRN_TRAIN_HISTORY_INIT;
+    cairn_train_get_history(t->train, &history);
+    return history.steps;
+}
+
 void cli_train_take_down(cli_training *t) {
     cairn_train_destroy(t->train);
     cairn_solution_destroy(t->solution);

@@ -6,6 +6,7 @@
 #ifndef CLI_TRAINING_H
 #define CLI_TRAINING_H
 
+#include "cairn/budget.h"
 #include "dataset.h"
 #include "plan_page.h"
 #include "planning.h"
@@ -57,6 +58,9 @@ bool cli_train_read_options(cli_training *t);
 /* From options to a session. Returns an exit code, after saying what is wrong. */
 int cli_train_set_up(cli_training *t);
 void cli_train_take_down(cli_training *t);
+
+/* The steps that are done, those of earlier runs included. */
+uint64_t cli_train_steps(const cli_training *t);
 
 /* ---- train_folder.c: exit codes, likewise ---- */
 

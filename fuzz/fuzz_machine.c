@@ -28,7 +28,7 @@ static void check_table(const cairn_graph *graph, const char *text, size_t size)
         fuzz_check_error(err.status, &err);
     cairn_status status = crn_costs_merge_json(costs, graph, text, size, "t", &matched, &err);
     FUZZ_CHECK(times == (status == CAIRN_OK));
-    if (cairn_costs_origin_from_json(text, size, "t", &origin, NULL) == CAIRN_OK)
+    if (crn_costs_origin_from_json(text, size, "t", &origin, NULL) == CAIRN_OK)
         FUZZ_CHECK(crn_costs_update_ns(&origin, graph) >= 0);
     else
         FUZZ_CHECK(status != CAIRN_OK);

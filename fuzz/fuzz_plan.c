@@ -1,5 +1,6 @@
 /* fuzz_plan.c: the reader of plans, against one small network. A text that is accepted is the text
  * that would be written, and the simulator must handle any list of steps. */
+#include "cairn/report.h"
 #include "fuzz.h"
 #include "graph/layers.h"
 

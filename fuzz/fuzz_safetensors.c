@@ -1,6 +1,7 @@
 /* fuzz_safetensors.c: the reader of weight files. A file that is accepted can be listed, searched,
  * read to the last byte and written again. Loading it into a network works or gives an error
  * message. */
+#include "cairn/safetensors.h"
 #include "fuzz.h"
 #include "graph/layers.h"
 #include "weights/crn_weights.h"

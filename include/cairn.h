@@ -31,7 +31,7 @@
  * - The library never prints and never exits. Between calls it keeps, outside the objects that the
  *   caller holds, only what it works out once and never changes: tables of kernels, the number of
  *   GPUs, oneDNN's engine. The libraries that it uses keep more: oneDNN, OpenMP, and NVIDIA's,
- * which stay open once a GPU was opened.
+ *   which stay open once a GPU was opened.
  *
  * ---- Threads ----
  *
@@ -60,8 +60,7 @@
 #include "cairn/plan.h"      /* the list of steps, and its text */
 #include "cairn/sim.h"       /* the judge: legality, memory, time */
 #include "cairn/layout.h"    /* an address for every tensor */
-#include "cairn/solve.h"     /* from a budget to a plan; how good any plan can be */
-#include "cairn/budget.h"    /* budgets as people give them; the largest batch */
+#include "cairn/solve.h"     /* from a budget to a plan */
 
 /* Run */
 #include "cairn/data.h"      /* samples */
@@ -72,10 +71,12 @@
 #include "cairn/train.h"     /* a session: optimiser, learning rate, history, snapshots */
 
 /* Not included, because few programs need them:
- *     cairn/arrays.h    a step that is given as arrays, for fronts in other languages
- *     cairn/report.h    what is shown of a plan: figures, pictures, traces
- *     cairn/page.h      plans as a page for the browser
- *     cairn/papers.h    the abstract problems of the papers, for research */
+ *     cairn/budget.h       budgets as people give them; the largest batch; sweeps
+ *     cairn/safetensors.h  files of named tensors
+ *     cairn/arrays.h       a step that is given as arrays, for fronts in other languages
+ *     cairn/report.h       what is shown of a plan: figures, pictures, traces
+ *     cairn/page.h         plans as a page for the browser
+ *     cairn/papers.h       the abstract problems of the papers and the bounds, for research */
 /* clang-format on */
 
 #endif

@@ -2,7 +2,7 @@
 # list-abi.sh ROOT LIBRARY: print what programs that were compiled against the public headers rely on:
 # the symbols of the shared library, and the sizes of the structs that callers make, one a line:
 #
-#     core 118 functions
+#     core 100 functions
 #     symbol cairn_solve
 #     struct cairn_solve_options 96 versioned
 #     struct cairn_step 16
@@ -23,7 +23,9 @@ nm -D --defined-only "$library" | sed -n -e 's/^.* [TDBR] \(cairn_[a-z0-9_]*\)$/
 {
     echo '#include <cairn.h>'
     echo '#include <cairn/arrays.h>'
+    echo '#include <cairn/budget.h>'
     echo '#include <cairn/papers.h>'
+    echo '#include <cairn/safetensors.h>'
     echo '#include <cairn/report.h>'
     echo '#include <cairn/page.h>'
     echo '#include <stdio.h>'

@@ -1,4 +1,5 @@
-/* budget.h: what a budget leaves for a plan, and the largest batch that fits one. */
+/* budget.h: for programs that take budgets from people or solve for many of them: what a budget
+ * leaves for a plan, the largest batch that fits one, and what several calls may share. */
 #ifndef CAIRN_BUDGET_H
 #define CAIRN_BUDGET_H
 
@@ -72,6 +73,17 @@ typedef struct cairn_fit_result {
  * CAIRN_INFEASIBLE. */
 CAIRN_API CAIRN_MUST cairn_status cairn_fit(const cairn_fit_options *options, cairn_fit_result *out,
                                             cairn_error *err);
+
+/* ---- Many calls ---- */
+
+/* What calls of cairn_solve() may share, see cairn_solve_options: layouts that they searched for,
+ * bounds, and the first search of `offload-best`. Each is recognised by all that it depends on, so
+ * the graphs may differ. It makes calls faster and changes no result. One call at a time may use a
+ * memo. It grows by about a hundred bytes for each size of an arena, and by 8 bytes per lifetime
+ * for each layout. */
+CAIRN_API CAIRN_MUST cairn_status cairn_memo_create(const cairn_allocator *allocator,
+                                                    cairn_memo **out, cairn_error *err);
+CAIRN_API void cairn_memo_destroy(cairn_memo *memo);
 
 #ifdef __cplusplus
 }

@@ -99,11 +99,6 @@ typedef struct cairn_costs_origin {
 } cairn_costs_origin;
 #define CAIRN_COSTS_ORIGIN_INIT CAIRN_INIT_SIZED(cairn_costs_origin)
 
-CAIRN_API CAIRN_MUST cairn_status cairn_costs_origin_from_json(const char *text, size_t length,
-                                                               const char *file,
-                                                               cairn_costs_origin *out,
-                                                               cairn_error *err);
-
 /* Start from CAIRN_MEASURED_OPTIONS_INIT; fields are only ever added at the end. */
 typedef struct cairn_measured_options {
     uint32_t struct_size;

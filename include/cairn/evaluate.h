@@ -1,7 +1,7 @@
 /* evaluate.h: run a trained network over samples: its loss, its accuracy, every prediction.
  *
  *     graph, device, costs, data --cairn_evaluator_create--> evaluator
- *     weights --cairn_weights_assign--> cairn_evaluator_exec()
+ *     file --cairn_weights_load--> cairn_evaluator_exec()
  *     evaluator --cairn_evaluator_run--> loss, accuracy, and each prediction to a callback
  *
  * An `infer` plan does it: batch-norm uses its running statistics, and dropout is off. */

@@ -144,17 +144,14 @@ CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step
 /* The learning rate of the updates that follow; before the first call it is that of the options. */
 CAIRN_API void cairn_exec_set_rate(cairn_exec *exec, double rate);
 
-/* Without `update_in_run` the caller asks for the update; with it these two do nothing. Neither
- * waits for the device; a failure shows in the next call that does. They allocate nothing.
+/* Without `update_in_run` the caller asks for the update, after each run. The gradients of the run
+ * are added to those of the micro-batches before it. After the last of `micro_batches` runs, every
+ * parameter that has a gradient gets one step of the optimiser, by the mean of the gradients. The
+ * bits do not depend on the number of threads.
  *
- * accumulate: add the gradients of the last run to those of the runs before it, for an update over
- * several micro-batches. An executor with `micro_batches` of 1 has no memory for that; it does
- * nothing.
- *
- * update: one step of the optimiser for every parameter that has a gradient, by the mean of the
- * gradients that were accumulated since the last update, or by that of the last run where none
- * were. The bits do not depend on the number of threads. Nothing after evaluation. */
-CAIRN_API void cairn_exec_accumulate(cairn_exec *exec);
+ * It does nothing with `update_in_run`, for a graph that has updates, and after evaluation. It
+ * allocates nothing and does not wait for the device; a failure shows in the next call that
+ * does. */
 CAIRN_API void cairn_exec_update(cairn_exec *exec);
 
 /* ---- Reading what stays ---- */

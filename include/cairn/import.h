@@ -40,16 +40,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_model_open(const cairn_allocator *alloca
                                                    const char *model, cairn_zoo_options *size,
                                                    cairn_graph **out, cairn_error *err);
 
-/* A network as a person would write it (docs/network-format.md), with named blocks where parts of
- * it repeat. `size`, which may be NULL, is as in cairn_model_open(); where the number of classes
- * and the batch appear, their names are written, so that the text can be built for others. Opening
- * the text with the same sizes gives the same graph. CAIRN_EINVAL: a graph file has an op that the
- * format cannot express: opaque, or of the backward pass. */
-CAIRN_API CAIRN_MUST cairn_status cairn_model_source(const cairn_allocator *allocator,
-                                                     const char *model,
-                                                     const cairn_zoo_options *size, cairn_text *out,
-                                                     cairn_error *err);
-
 #ifdef __cplusplus
 }
 #endif

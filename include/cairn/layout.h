@@ -24,15 +24,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_layout_create(const cairn_allocator *all
                                                       cairn_error *err);
 CAIRN_API void cairn_layout_destroy(cairn_layout *layout);
 
-/* What calls of cairn_solve() may share, see cairn_solve_options: layouts that they searched for,
- * bounds, and the first search of `offload-best`. Each is recognised by all that it depends on, so
- * the graphs may differ. It makes calls faster and changes no result. One call at a time may use a
- * memo. It grows by about a hundred bytes for each size of an arena, and by 8 bytes per lifetime
- * for each layout. */
-typedef struct cairn_memo cairn_memo;
-CAIRN_API CAIRN_MUST cairn_status cairn_memo_create(const cairn_allocator *allocator,
-                                                    cairn_memo **out, cairn_error *err);
-CAIRN_API void cairn_memo_destroy(cairn_memo *memo);
+typedef struct cairn_memo cairn_memo; /* what calls of cairn_solve() may share: budget.h */
 
 /* Where operand `operand` of step `step` of a plan lies in the arena, counted from its start: of a
  * run the op's inputs, its outputs and its workspace, of any other step the tensor. The layout is

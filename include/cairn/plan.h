@@ -74,13 +74,6 @@ typedef struct cairn_plan {
 
 CAIRN_API void cairn_plan_destroy(cairn_plan *plan);
 
-/* A plan from a list of steps, which is copied. The header's hash is taken from `graph`; ids of
- * steps are checked against it. Whether the plan is legal is the simulator's to say. */
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_create(const cairn_graph *graph,
-                                                    const cairn_plan_header *header,
-                                                    const cairn_step *steps, uint32_t count,
-                                                    cairn_plan **out, cairn_error *err);
-
 /* Replace the header but for its hash, for callers that know more about the model. CAIRN_EINVAL:
  * its size was never set. */
 CAIRN_API CAIRN_MUST cairn_status cairn_plan_set_header(cairn_plan *plan,
@@ -102,9 +95,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_plan_header_from_text(const char *text, 
 CAIRN_API CAIRN_MUST cairn_status cairn_plan_from_text(const cairn_graph *graph, const char *text,
                                                        size_t length, const char *file,
                                                        cairn_plan **out, cairn_error *err);
-
-CAIRN_API CAIRN_MUST cairn_status cairn_plan_to_json(const cairn_plan *plan,
-                                                     const cairn_graph *graph, cairn_text *out);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,9 @@
-/* report.h: what is shown of a plan: figures, pictures, traces. All of it comes from the simulator.
- */
+/* report.h: what is shown of a plan: figures, pictures, traces, all of them from the simulator; and
+ * what is shown of a network: its picture and its text. */
 #ifndef CAIRN_REPORT_H
 #define CAIRN_REPORT_H
 
+#include "cairn/import.h"
 #include "cairn/solve.h"
 
 #ifdef __cplusplus
@@ -46,11 +47,35 @@ CAIRN_API CAIRN_MUST cairn_status cairn_report_memory_svg(const cairn_report *re
 /* A trace that Perfetto and Chrome open: compute, copy-out and copy-in lanes, a memory counter. */
 CAIRN_API CAIRN_MUST cairn_status cairn_report_trace(const cairn_report *report, cairn_text *out);
 
+/* What a step should take: the plan once for each micro-batch, and one update of the parameters,
+ * which takes `update_ns`. If the plan was solved for several micro-batches, only the last one
+ * updates. */
+CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                                         int64_t update_ns);
+
+/* A plan as JSON: docs/plan-format.md. */
+CAIRN_API CAIRN_MUST cairn_status cairn_plan_to_json(const cairn_plan *plan,
+                                                     const cairn_graph *graph, cairn_text *out);
+
+/* ---- Networks ---- */
+
+/* A network as a person would write it (docs/network-format.md), with named blocks where parts of
+ * it repeat. `size`, which may be NULL, is as in cairn_model_open(); where the number of classes
+ * and the batch appear, their names are written, so that the text can be built for others. Opening
+ * the text with the same sizes gives the same graph. CAIRN_EINVAL: a graph file has an op that the
+ * format cannot express: opaque, or of the backward pass. */
+CAIRN_API CAIRN_MUST cairn_status cairn_model_source(const cairn_allocator *allocator,
+                                                     const char *model,
+                                                     const cairn_zoo_options *size, cairn_text *out,
+                                                     cairn_error *err);
+
 /* The graph for graphviz: tensors as nodes, ops as edges. `colors` gives per tensor a colour name
  * or NULL; the array may be NULL. Only the forward phase unless `whole`. */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_to_dot(const cairn_graph *graph,
                                                      const char *const *colors, bool whole,
                                                      cairn_text *out);
+
+/* ---- Plots ---- */
 
 /* A plot of several curves, as an SVG picture. Points are in the caller's units; both axes start at
  * 0. A curve with `joined` false is drawn as marks only. Curves with the same points share a line

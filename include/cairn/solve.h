@@ -100,26 +100,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solve(const cairn_graph *graph, const ca
                                               const char *name, const cairn_solve_options *options,
                                               cairn_solution **out, cairn_error *err);
 
-/* ---- What no plan can do better ---- */
-
-/* A time that every plan takes at least, by a proof that holds for any order of ops, any number of
- * recomputations, work in place, and, unless options->no_offload or there is no machine, copies
- * (docs/algorithms.md). `budget_bytes` 0: the time of all ops that are needed. Other options do not
- * count. CAIRN_INFEASIBLE: no plan fits. About 200 least cuts of a network as large as the graph.
- */
-CAIRN_API CAIRN_MUST cairn_status cairn_time_bound(const cairn_graph *graph,
-                                                   const cairn_costs *costs,
-                                                   const cairn_solve_options *options, int64_t *out,
-                                                   cairn_error *err);
-
-/* A budget below which no plan fits, with or without copies likewise. One least cut per op, for at
- * most 2000 ops. */
-CAIRN_API CAIRN_MUST cairn_status cairn_least_memory(const cairn_graph *graph,
-                                                     const cairn_costs *costs,
-                                                     const cairn_solve_options *options,
-                                                     uint64_t *out, cairn_error *err);
-
-/* A plan of another origin (a file, a builder) as a solution: a copy of it, simulated and laid out.
+/* A plan that was read from a file as a solution: a copy of it, simulated and laid out.
  * `machine` is for copies and may be NULL, as in cairn_sim_options. CAIRN_EINVAL: it is not legal;
  * `err` says which rule it breaks. */
 CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph,
@@ -127,12 +108,6 @@ CAIRN_API CAIRN_MUST cairn_status cairn_solution_create(const cairn_graph *graph
                                                         const cairn_plan *plan,
                                                         const cairn_machine *machine,
                                                         cairn_solution **out, cairn_error *err);
-
-/* What a step should take: the plan once for each micro-batch, and one update of the parameters,
- * which takes `update_ns`. If it was solved for several micro-batches, only the last one updates.
- */
-CAIRN_API int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
-                                         int64_t update_ns);
 
 #ifdef __cplusplus
 }

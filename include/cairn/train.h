@@ -85,9 +85,6 @@ CAIRN_API void cairn_train_destroy(cairn_train *train);
 /* The executor that trains: its figures, its parameters. */
 CAIRN_API cairn_exec *cairn_train_exec(cairn_train *train);
 
-/* Steps done. A step is an update. */
-CAIRN_API uint64_t cairn_train_steps(const cairn_train *train);
-
 /* The result of a step. Start from CAIRN_TRAIN_RESULT_INIT; fields are only ever added at the
  * end. */
 typedef struct cairn_train_result {

@@ -102,12 +102,6 @@ class ArraysSolution(C.Structure):
                 ("lower_bound_ns", C.c_int64), ("memory", C.c_void_p)]
 
 
-class CostsOrigin(C.Structure):
-    _fields_ = [("struct_size", C.c_uint32), ("source", C.c_char * 160), ("backend", C.c_char * 32),
-                ("threads", C.c_uint32), ("link_bytes_per_second", C.c_uint64),
-                ("link_latency_ns", C.c_int64), ("update_bytes_per_second", C.c_uint64)]
-
-
 class RegionWay(C.Structure):
     _fields_ = [("peak_bytes", C.c_uint64), ("saved_bytes", C.c_uint64), ("time_ns", C.c_int64)]
 
@@ -150,7 +144,6 @@ _signatures = {
     "cairn_page_add": [_P, _P, _P],
     "cairn_page_add_none": [_P, C.POINTER(Error)],
     "cairn_page_write": [_P, C.POINTER(Text)],
-    "cairn_costs_origin_from_json": [C.c_char_p, C.c_size_t, C.c_char_p, C.POINTER(CostsOrigin), C.POINTER(Error)],
     "cairn_regions_choose": [_P, C.POINTER(C.c_uint32), C.POINTER(RegionWay), C.c_uint32,
                              C.c_uint64, C.POINTER(C.c_uint32), C.POINTER(Error)],
 }
@@ -325,13 +318,6 @@ def lay_out(lifetimes):
         return layout.contents.arena_bytes, layout.contents.offsets[:layout.contents.count]
     finally:
         _lib.cairn_layout_destroy(layout)
-
-
-def origin_of_costs(text):
-    """The backend that a table of measured costs names."""
-    origin, error, data = CostsOrigin(struct_size=C.sizeof(CostsOrigin)), Error(), text.encode()
-    _check(_lib.cairn_costs_origin_from_json(data, len(data), b"costs", C.byref(origin), C.byref(error)), error)
-    return origin.backend.decode()
 
 
 def choose_regions(ways: list[list[tuple[int, int, int]]], budget: int) -> list[int]:

@@ -321,8 +321,8 @@ static cairn_status read_origin(const crn_json *root, cairn_costs_origin *out, c
     return CAIRN_OK;
 }
 
-cairn_status cairn_costs_origin_from_json(const char *text, size_t length, const char *file,
-                                          cairn_costs_origin *out, cairn_error *err) {
+cairn_status crn_costs_origin_from_json(const char *text, size_t length, const char *file,
+                                        cairn_costs_origin *out, cairn_error *err) {
     crn_json_document document;
     cairn_costs_origin made = CAIRN_COSTS_ORIGIN_INIT;
     crn_error_clear(err);

@@ -47,6 +47,11 @@ bool crn_costs_same_bits(const cairn_costs *costs);
  * holds for another with the same hash. */
 uint64_t crn_costs_memory_hash(const cairn_costs *costs);
 
+/* Where a table is from. */
+CAIRN_MUST cairn_status crn_costs_origin_from_json(const char *text, size_t length,
+                                                   const char *file, cairn_costs_origin *out,
+                                                   cairn_error *err);
+
 /* The two sorts of cairn_costs_measured(). Replace the costs of the ops that the table knows: its
  * implementations take the place of theirs. `matched` (may be NULL) counts the ops. */
 CAIRN_MUST cairn_status crn_costs_merge_json(cairn_costs *costs, const cairn_graph *graph,

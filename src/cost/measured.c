@@ -57,7 +57,7 @@ cairn_status cairn_costs_measured(cairn_costs *costs, const cairn_graph *graph, 
     crn_error_clear(err);
     CRN_OPEN_OUTPUT(cairn_measured, out, err);
     CRN_READ_OPTIONS(cairn_measured_options, options, given, err);
-    CRN_TRY(cairn_costs_origin_from_json(text, length, file, &origin, err));
+    CRN_TRY(crn_costs_origin_from_json(text, length, file, &origin, err));
     CRN_TRY(check_origin(&origin, file, &options, err));
     CRN_TRY((options.backend == NULL ? crn_costs_merge_json : crn_costs_merge_times_json)(
         costs, graph, text, length, file, &made.matched, err));

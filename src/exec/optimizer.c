@@ -250,9 +250,8 @@ static bool is_in_run(const cairn_exec *exec) {
     return exec->training && (exec->options.update_in_run || exec->whole);
 }
 
-void cairn_exec_accumulate(cairn_exec *exec) {
-    if (!exec->training || is_in_run(exec) || !exec->update.has_sum)
-        return;
+/* Add the gradients of the last run to the sum. */
+static void accumulate(cairn_exec *exec) {
     exec->backend->begin(exec->queue, &(crn_values){.first = exec->gathered == 0});
     exec->backend->accumulate(exec->queue, &exec->update);
     exec->gathered++;
@@ -262,6 +261,11 @@ void cairn_exec_update(cairn_exec *exec) {
     crn_values values = {0};
     if (!exec->training || is_in_run(exec))
         return;
+    if (exec->update.has_sum) {
+        accumulate(exec);
+        if (exec->gathered < exec->options.micro_batches)
+            return;
+    }
     set_update(exec, exec->gathered, &values);
     exec->backend->begin(exec->queue, &values);
     exec->backend->update(exec->queue, &exec->update);

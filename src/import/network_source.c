@@ -3,6 +3,7 @@
  * Three graphs of one network are compared: as asked for, with one class more, and with a batch
  * one larger. A number that differs in the second is written as "classes", in the third as
  * "batch". */
+#include "cairn/report.h"
 #include "import/importer.h"
 #include "import/network_items.h"
 #include "import/network_layers.h"

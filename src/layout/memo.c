@@ -5,6 +5,8 @@
  * plans within a budget have one bound. */
 #include "layout/memo.h"
 
+#include "cairn/budget.h"
+
 #define FIRST_CAPACITY 64u
 
 typedef struct memo_entry {

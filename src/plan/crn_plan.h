@@ -13,7 +13,9 @@ CAIRN_MUST cairn_status crn_plan_builder_create(const cairn_allocator *allocator
 void crn_plan_builder_destroy(crn_plan_builder *builder);
 CAIRN_MUST cairn_status crn_plan_builder_add(crn_plan_builder *builder, cairn_step step);
 
-/* As cairn_plan_create(). The builder can only be destroyed afterwards. */
+/* The plan of the steps that were added. The header's hash is taken from `graph`, and the ids of
+ * the steps are checked against it; whether the plan is legal, the simulator says. The builder can
+ * only be destroyed afterwards. */
 CAIRN_MUST cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const cairn_graph *graph,
                                                 const cairn_plan_header *header, cairn_plan **out,
                                                 cairn_error *err);

@@ -114,20 +114,3 @@ cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const cairn_grap
     *out = show(plan);
     return CAIRN_OK;
 }
-
-cairn_status cairn_plan_create(const cairn_graph *graph, const cairn_plan_header *header,
-                               const cairn_step *steps, uint32_t count, cairn_plan **out,
-                               cairn_error *err) {
-    cairn_allocator allocator = crn_graph_allocator(graph);
-    crn_plan_builder *builder;
-    *out = NULL;
-    if (crn_plan_builder_create(&allocator, &builder) != CAIRN_OK)
-        return crn_fail_memory(err);
-    cairn_status status = CAIRN_OK;
-    for (uint32_t i = 0; i < count && status == CAIRN_OK; i++)
-        status = crn_plan_builder_add(builder, steps[i]);
-    status = status == CAIRN_OK ? crn_plan_builder_finish(builder, graph, header, out, err)
-                                : crn_fail_memory(err);
-    crn_plan_builder_destroy(builder);
-    return status;
-}

@@ -2,6 +2,7 @@
  *
  * The form is strict: a fixed order, single spaces, the number of steps. So a text that is accepted
  * is, byte for byte, the text that would be written, and a damaged text is detected. */
+#include "cairn/report.h"
 #include "plan/plan_internal.h"
 #include "graph/crn_graph.h"
 #include "plan/crn_plan.h"

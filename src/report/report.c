@@ -55,6 +55,11 @@ cairn_status cairn_report_create(const cairn_graph *graph, const cairn_costs *co
     return CAIRN_OK;
 }
 
+int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                               int64_t update_ns) {
+    return crn_solution_step_ns(solution, micro_batches, update_ns);
+}
+
 int64_t cairn_report_overhead_ppm(const cairn_report *report) {
     uint32_t micro_batches = report->solution->micro_batches;
     if (report->none_time_ns <= 0)

@@ -1,4 +1,5 @@
 /* solution.c: a plan together with its simulation and its layout. */
+#include "cairn/papers/bounds.h"
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
 #include "plan/crn_plan.h"
@@ -24,8 +25,8 @@ void cairn_solution_destroy(cairn_solution *solution) {
     crn_resize(&allocator, memory, sizeof *memory, 0);
 }
 
-int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
-                               int64_t update_ns) {
+int64_t crn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                             int64_t update_ns) {
     int64_t time = solution->sim->summary->time_ns;
     int64_t before = solution->gather_ns > 0 ? solution->gather_ns : time;
     if (micro_batches == 0)
@@ -36,7 +37,7 @@ int64_t cairn_solution_step_ns(const cairn_solution *solution, uint32_t micro_ba
 }
 
 int64_t crn_solution_time(const cairn_solution *solution) {
-    return cairn_solution_step_ns(solution, solution->micro_batches, 0);
+    return crn_solution_step_ns(solution, solution->micro_batches, 0);
 }
 
 cairn_status crn_solution_gather(const cairn_graph *graph, const cairn_costs *costs,

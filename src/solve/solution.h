@@ -19,6 +19,10 @@ CAIRN_MUST cairn_status crn_solution_certify(const cairn_graph *graph, const cai
                                              const cairn_solve_options *options,
                                              cairn_solution *solution, cairn_error *err);
 
+/* See cairn_solution_step_ns() in report.h. */
+int64_t crn_solution_step_ns(const cairn_solution *solution, uint32_t micro_batches,
+                             int64_t update_ns);
+
 /* The time of a step by the solution, over all its micro-batches. */
 int64_t crn_solution_time(const cairn_solution *solution);
 

@@ -6,6 +6,7 @@
  *
  * The figures of a solver are never used: the peak in a plan's header is the one that the simulator
  * found. */
+#include "cairn/budget.h"
 #include "plan/crn_plan.h"
 #include "solve/solver.h"
 

@@ -15,6 +15,7 @@
  * The bound holds for any set of homes. With h bytes at home on the host, a step takes at least as
  * long as copying them, and as a plan in the memory that the others leave. The one rises with h and
  * the other falls. */
+#include "cairn/papers/bounds.h"
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"

@@ -130,10 +130,6 @@ cairn_exec *cairn_train_exec(cairn_train *train) {
     return train->exec;
 }
 
-uint64_t cairn_train_steps(const cairn_train *train) {
-    return train->history.steps;
-}
-
 uint64_t crn_train_epoch_steps(const cairn_train *train) {
     if (train->loader == NULL)
         return 0;

@@ -3,6 +3,7 @@
 #define CRN_WEIGHTS_H
 
 #include "base/crn_base.h"
+#include "cairn/safetensors.h"
 #include "cairn/weights.h"
 
 /* "F32" and 4; NULL and 0 past the end of the list. */

@@ -70,10 +70,9 @@ static cairn_status train(session *s, cairn_error *err) {
         cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
         CRN_TRY(cairn_exec_fill(s->exec, step, err));
         CRN_TRY(cairn_exec_run(s->exec, step, &result, err));
-        cairn_exec_accumulate(s->exec);
+        cairn_exec_update(s->exec);
         s->outcome.losses[step] = result.loss;
     }
-    cairn_exec_update(s->exec);
     return cairn_exec_sha256(s->exec, CAIRN_EXEC_PARAMETERS | CAIRN_EXEC_STATE, s->outcome.hash,
                              err);
 }

@@ -108,7 +108,7 @@ static void test_table(const subject *s) {
         crn_costs_merge_times_json(bound, s->graph, text.data, text.length, "t", &matched, &err),
         &err);
     CHECK_U64(matched, cairn_graph_op_count(s->graph));
-    CHECK_OK(cairn_costs_origin_from_json(text.data, text.length, "t", &origin, &err), &err);
+    CHECK_OK(crn_costs_origin_from_json(text.data, text.length, "t", &origin, &err), &err);
     CHECK(memcmp(&origin, &s->origin, sizeof origin) == 0);
     CHECK_OK(cairn_costs_to_json(bound, s->graph, &origin, &again), &err);
     CHECK_STRING(again.data, text.data);

@@ -16,9 +16,9 @@ import types
 STRUCTS = {"Error": "cairn_error", "Text": "cairn_text", "Machine": "cairn_machine", "SolveOptions": "cairn_solve_options",
            "Inplace": "cairn_inplace", "Arrays": "cairn_arrays", "ArraysStep": "cairn_arrays_step", "PlanStep": "cairn_step",
            "Lifetime": "cairn_lifetime", "Layout": "cairn_layout", "SolutionHead": "cairn_solution",
-           "ArraysSolution": "cairn_arrays_solution", "CostsOrigin": "cairn_costs_origin", "RegionWay": "cairn_region_way"}
+           "ArraysSolution": "cairn_arrays_solution", "RegionWay": "cairn_region_way"}
 # Fields are only added at the end of these, and what a program does not know is zero: the first fields are enough.
-GROWING = {"Layout", "SolutionHead", "Machine", "SolveOptions", "Arrays", "CostsOrigin"}
+GROWING = {"Layout", "SolutionHead", "Machine", "SolveOptions", "Arrays"}
 # Fields that another field of the library embeds as one struct: their C name is a path.
 NESTED = {("Text", "resize"): "allocator.resize", ("Text", "context"): "allocator.context"}
 CONSTANTS = {"NONE": "CAIRN_NONE", "INFEASIBLE": "CAIRN_INFEASIBLE", "FORWARD": "CAIRN_PHASE_FORWARD",

@@ -1,7 +1,9 @@
 // use.cpp: a C++ program can use the headers: they compile without a warning, and it links.
 #include <cairn.h>
 #include <cairn/arrays.h>
+#include <cairn/budget.h>
 #include <cairn/page.h>
+#include <cairn/safetensors.h>
 #include <cairn/papers.h>
 #include <cairn/report.h>
 

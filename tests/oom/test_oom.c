@@ -2,6 +2,7 @@
  * see failing.h. */
 #include "base/team.h"
 #include "cairn.h"
+#include "cairn/budget.h"
 #include "cairn/page.h"
 #include "cairn/papers.h"
 #include "cairn/report.h"

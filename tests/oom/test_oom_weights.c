@@ -1,5 +1,6 @@
 /* test_oom_weights.c: reading and writing weights survives running out of memory at any point: see
  * failing.h. */
+#include "cairn/safetensors.h"
 #include "exec/subject.h"
 #include "exec/toy_network.h"
 #include "failing.h"

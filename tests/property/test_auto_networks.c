@@ -3,6 +3,7 @@
  * the budget; the same input gives the same plan. */
 #include "check.h"
 #include "cairn.h"
+#include "cairn/papers/bounds.h"
 #include "solve/auto/auto_search.h"
 #include "solve/solution.h"
 #include "import/importer.h"

@@ -1,6 +1,7 @@
 /* test_arrays.c: a step as arrays: groups, alignment, translation, refusals; several regions. */
 #include "cairn.h"
 #include "cairn/arrays.h"
+#include "cairn/papers/bounds.h"
 #include "check.h"
 #include "one_to_one.h"
 #include "parked_step.h"

@@ -1,6 +1,8 @@
 /* test_budget.c: the memory that budgets leave for a plan, the largest batch, predicted times of
  * steps. */
 #include "cairn.h"
+#include "cairn/budget.h"
+#include "cairn/report.h"
 #include "check.h"
 #include "graph/layers.h"
 #include "solve/solution.h"

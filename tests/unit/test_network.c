@@ -1,6 +1,7 @@
 /* test_network.c: networks as people write them: every network of the zoo, written as source and
  * read again, is the same graph, in its own size and in another one; and what is refused. */
 #include "cairn.h"
+#include "cairn/report.h"
 #include "check.h"
 #include "import/importer.h"
 #include "graph/crn_graph.h"

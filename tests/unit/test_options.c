@@ -3,10 +3,12 @@
  * that knows fewer fields gets those. */
 #include "cairn.h"
 #include "cairn/arrays.h"
+#include "cairn/budget.h"
 #include "cairn/page.h"
 #include "cairn/papers.h"
 #include "cairn/report.h"
 #include "check.h"
+#include "cost/crn_cost.h"
 #include "graph/layers.h"
 #include "import/importer.h"
 #include "plan/crn_plan.h"
@@ -105,7 +107,7 @@ static void test_outputs(const cairn_graph *graph, const cairn_costs *costs) {
     const char *table = "{\"format\": \"cairn-costs\", \"version\": 1, \"ops\": []}";
     cairn_costs_origin origin = {0};
     cairn_measured measured = {0};
-    expect(cairn_costs_origin_from_json(table, strlen(table), "t", &origin, &err),
+    expect(crn_costs_origin_from_json(table, strlen(table), "t", &origin, &err),
            "cairn_costs_origin");
     expect(cairn_costs_measured((cairn_costs *)costs, graph, table, strlen(table), "t", NULL,
                                 &measured, &err),

@@ -1,7 +1,9 @@
 /* test_solve_options.c: what the options of a solver promise: a plan that is there already, costs
  * that `precise` believes, the curve of all budgets, the bounds. On a small chain with a branch. */
 #include "base/rng.h"
+#include "cairn/budget.h"
 #include "cairn/papers.h"
+#include "cairn/papers/bounds.h"
 #include "cairn/papers/budget_curve.h"
 #include "cairn/report.h"
 #include "check.h"

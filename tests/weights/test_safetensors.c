@@ -4,6 +4,7 @@
 #include "check.h"
 #include "weights/crn_weights.h"
 #include "base/crn_base.h"
+#include "cairn/safetensors.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* test_weights.c: saves parameters and state of an executor to a file and loads them. A file that
  * does not fit is refused with a message and changes nothing. Argument: the backend. */
+#include "cairn/safetensors.h"
 #include "exec/small_networks.h"
 #include "exec/toy_network.h"
 #include "weights/crn_weights.h"

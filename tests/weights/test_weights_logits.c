@@ -2,6 +2,7 @@
  *
  * tests/data/resnet18_logits.json has the logits. torch_resnet18.py made them from weights that are
  * functions of name and index. Here the same weights are saved to a file and loaded from it. */
+#include "cairn/safetensors.h"
 #include "weights/evaluation.h"
 
 #include <jansson.h>

@@ -5,6 +5,7 @@
  *   weights_tool tokens NAME WEIGHTS DATA OUT  the same for a transformer and its "tokens"
  *   weights_tool logits WEIGHTS DATA OUT WEIGHTS loaded into a ResNet-18, "input" of DATA run, and
  *                                        the result compared with its "logits"; then saved */
+#include "cairn/safetensors.h"
 #include "weights/crn_weights.h"
 #include "weights/evaluation.h"
 

@@ -1,5 +1,6 @@
 /* certify.c: lower bounds for all plans: of the time within a budget, and of the memory. */
 #include "base/watch.h"
+#include "cairn/papers/bounds.h"
 #include "cairn/solve.h"
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/certify.h"

@@ -1,4 +1,5 @@
 /* precise_curve.c: the answer of `precise` for every budget, from one table. */
+#include "cairn/budget.h"
 #include "cairn/papers/budget_curve.h"
 #include "solve/chain/network_pieces.h"
 

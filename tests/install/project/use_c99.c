@@ -2,7 +2,9 @@
  * the program links with the whole library and with the planner alone. */
 #include <cairn.h>
 #include <cairn/arrays.h>
+#include <cairn/budget.h>
 #include <cairn/page.h>
+#include <cairn/safetensors.h>
 #include <cairn/papers.h>
 #include <cairn/report.h>
 #include <stdio.h>
