@@ -102,6 +102,7 @@ class _Run:
         self.checked, self.values = checked, [None] * len(checked.steps)
         self.memory = {}  # the key of a real storage to a reference to it and the storage of the plan that it holds
         self.place = {}  # a storage of the plan to the key of the real one
+        self.same = {}  # a storage of the plan that arrived in the memory of another one, to that one
         self.where = [()] * len(checked.steps)  # of each node, the keys of its values' storages with those of the plan
         self.freed = set()
         self.held, self.held_bytes = None, 0
@@ -165,7 +166,7 @@ class _Run:
             if storage in self.freed:
                 raise CairnError(f"op {step.node.name} reads {storage.name} after the plan freed it")
             held = self.memory[key][1]  # its memory is alive, because the value is
-            if held is not storage:
+            if held is not self.same.get(storage, storage):
                 raise CairnError(f"op {step.node.name} reads {storage.name}, but its memory holds {held.name}")
 
     def _check_results(self, i, step, result):
@@ -180,8 +181,10 @@ class _Run:
             real = value.untyped_storage()
             key = _torch.storage_key(value)
             reference, held = memory.get(key, (None, None))
-            if held is not storage or reference.expired():
-                if held is not None and held not in step.over and step.call is not None and not reference.expired():
+            if step.call is None and held is not None and held is not storage and not reference.expired():
+                self.same[storage] = held  # as gradients of two losses that are added: a plan overwrites neither
+            elif held is not self.same.get(storage, storage) or reference.expired():
+                if held is not None and held not in step.over and not reference.expired():
                     raise CairnError(f"op {step.node.name} returns memory that still holds {held.name}")
                 memory[key] = _torch.StorageWeakRef(real), storage
                 self.place[storage] = key

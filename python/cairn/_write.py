@@ -33,17 +33,20 @@ class _Boxed(_torch.CodeGen):
 
 def _thin_gradients(gm):
     """Places, shapes and strides of arriving gradients with dimensions of size 1. PyTorch does not guard the strides of
-    those, and the plan depends on them."""
+    those, and sometimes captures more of them than the result has; the plan depends on both."""
     values = [(place, node.meta.get("val")) for place, node in enumerate(gm.graph.find_nodes(op="placeholder"))
               if is_tangent(node)]
     return [(place, value.shape, value.stride()) for place, value in values
             if isinstance(value, torch.Tensor) and 1 in value.shape and value.layout is torch.strided]
 
 
-def _with_strides(value, shape, stride):
-    """The same elements with other strides where there is one element."""
-    if value.stride() != stride and value.shape == shape \
-            and all(n == 1 or a == b for n, a, b in zip(shape, value.stride(), stride)):
+def _wide(shape, stride):
+    return [(n, step) for n, step in zip(shape, stride) if n != 1]
+
+
+def _as_planned(value, shape, stride):
+    """The same elements with the planned dimensions of size 1."""
+    if (value.shape != shape or value.stride() != stride) and _wide(value.shape, value.stride()) == _wide(shape, stride):
         return value.as_strided(shape, stride)
     return value
 
@@ -57,7 +60,7 @@ def boxed(gm, *_):
     def run(arguments):
         nonlocal first
         for place, shape, stride in thin:
-            arguments[place] = _with_strides(arguments[place], shape, stride)
+            arguments[place] = _as_planned(arguments[place], shape, stride)
         if first is None:
             return call(arguments)
         results = first.run(arguments)

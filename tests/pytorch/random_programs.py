@@ -171,4 +171,5 @@ def source(rng, given, length=12):
 def function(text):
     names = {"torch": torch, "F": F}
     exec(text, names)
+    names["f"].text = text
     return names["f"]

@@ -130,6 +130,36 @@ class Order(unittest.TestCase):
             seen.append([loss.detach(), x.grad])
         self.assertTrue(same(*seen))
 
+    def test_norm_of_one(self):
+        """torch 2.11 captures the norm of one element, and its gradient, with a dimension more than it has."""
+        def function(x):
+            h = (x * 2)[:, :1].clone()
+            return (h * h).mean(), torch.linalg.vector_norm(h, dim=-1)
+        gradients = []
+        for call in (function, Captured(function).call):
+            x = torch.arange(1.0, 7.0).reshape(1, 6).requires_grad_()
+            loss, norm = call(x)
+            (loss + norm.sum()).backward()
+            gradients.append(x.grad)
+        self.assertTrue(same(*gradients))
+
+    def test_added_losses(self):
+        """Gradients of results that are added are one tensor; a gradient may also be an input."""
+        def function(x, w):
+            h = (x @ w).sin()
+            return h.square().mean(), (h * 3).cos().mean(), h.sum(0)
+        uses = (lambda a, b, h, x: (a + b).backward(), lambda a, b, h, x: (a + b + h.sum()).backward(),
+                lambda a, b, h, x: h.backward(x), lambda a, b, h, x: h.backward(h.detach()))
+        gradients = []
+        for call in (function, compiled(function, cairn.backend(check=True))):
+            for use in uses:
+                torch.manual_seed(0)
+                x, w = torch.randn(8), torch.randn(8, 8, requires_grad=True)
+                use(*call(x[None].expand(8, 8), w), x)
+                gradients.append(w.grad)
+                torch._dynamo.reset()
+        self.assertTrue(same(gradients[:len(uses)], gradients[len(uses):]))
+
     def test_two_gradients(self):
         """A result that is returned twice has two gradients."""
         def function(x):

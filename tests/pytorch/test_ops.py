@@ -147,23 +147,27 @@ class Ops(unittest.TestCase):
                 print(f"refused: {op.name}: {error}", flush=True)
             self.count("wrong", -1)
 
+    def check(self, number, op):
+        """Every sample that is wanted."""
+        samples = iter(op.sample_inputs("cpu", torch.float32, requires_grad=True))
+        done = 0
+        while SAMPLES == 0 or done < SAMPLES:
+            sample = next(samples, None)
+            if sample is None:
+                break
+            settings = [setting(op, sample, between) for between in
+                        ((number % 2 == 1,) if SAMPLES == 1 else (False, True))]
+            if settings[0] is None:
+                continue
+            done += 1
+            self.count("samples")
+            for given in settings:
+                self.judge(op, done, given)
+        self.count("ops", done > 0)
+
     def test_table(self):
         for number, op in enumerate(table()):
-            samples = iter(op.sample_inputs("cpu", torch.float32, requires_grad=True))
-            done = 0
-            while SAMPLES == 0 or done < SAMPLES:
-                sample = next(samples, None)
-                if sample is None:
-                    break
-                settings = [setting(op, sample, between) for between in
-                            ((number % 2 == 1,) if SAMPLES == 1 else (False, True))]
-                if settings[0] is None:
-                    continue
-                done += 1
-                self.count("samples")
-                for given in settings:
-                    self.judge(op, done, given)
-            self.count("ops", done > 0)
+            self.check(number, op)
             if number % 5 == 4:
                 print(f"so far: {self.counts}", flush=True)
         print(f"table of ops: {self.counts}", flush=True)

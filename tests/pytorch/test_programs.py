@@ -10,6 +10,7 @@ import os
 import random
 import unittest
 import warnings
+import zlib
 
 import torch
 from torch._functorch.aot_autograd import aot_function
@@ -28,16 +29,18 @@ WHOLE, COMPILED = 10, int(os.environ.get("CAIRN_COMPILED_SHARE", 75))
 
 
 def trained(f, given, call=None):
-    """Results, gradients and changed inputs of two steps."""
-    seen = []
+    """Results, gradients and changed inputs of two steps. Of every third program all results have a part in the loss,
+    not only the first."""
+    seen, all_learn = [], zlib.crc32(f.text.encode()) % 3 == 0
     for step in range(2):
         torch.manual_seed(step)
         mine = replicas(given)
         mine[:len(LEARNED)] = [t.detach().requires_grad_() for t in mine[:len(LEARNED)]]
         results = (call or f)(*mine)
         results = results if isinstance(results, (list, tuple)) else (results,)
-        if results[0].requires_grad:
-            results[0].backward()
+        learned = [r for r in (results if all_learn else results[:1]) if r.requires_grad]
+        if learned:
+            (sum(r.abs().float().sum() for r in learned) if all_learn else learned[0]).backward()
         seen.append([[r.detach() for r in results], [t.grad for t in mine[:len(LEARNED)]],
                      [t.detach() for t in mine[len(LEARNED):]]])
     return seen
