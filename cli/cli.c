@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <stdarg.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -376,6 +377,18 @@ const char *cli_time(int64_t nanoseconds) {
     return buffer;
 }
 
+const char *cli_loss(double loss) {
+    char *buffer = next_buffer();
+    snprintf(buffer, 32, isnan(loss) ? "nan" : "%.4f", loss);
+    return buffer;
+}
+
+const char *cli_json_real(double value) {
+    char *buffer = next_buffer();
+    snprintf(buffer, 32, isfinite(value) ? "%.9g" : "null", value);
+    return buffer;
+}
+
 int64_t cli_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -522,15 +535,17 @@ int cli_run(const cli_command *command, int argc, char **argv, char **program) {
         cli_print_help(command);
         return CLI_DONE;
     }
-    int code =
-        command->alone ? CLI_DONE : cli_check_outputs(&args); /* a bench may write a folder */
-    if (code != CLI_DONE)
-        return code;
     if (command->computes) {
         calm_threads(program);
         watch_limit();
     }
-    return command->run(&args);
+    int code =
+        command->alone ? CLI_DONE : cli_check_outputs(&args); /* a bench may write a folder */
+    if (code == CLI_DONE)
+        code = command->run(&args);
+    if (code != CLI_DONE)
+        cli_remove_new_folders();
+    return code;
 }
 
 int cli_finish(int code) {

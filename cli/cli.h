@@ -128,6 +128,11 @@ void cli_clean(char *text);
 const char *cli_bytes(uint64_t bytes);
 const char *cli_time(int64_t nanoseconds);
 
+/* A loss with four digits, "nan" whatever its sign; and for JSON, which has no such numbers: all
+ * digits, or "null". In the same ring. */
+const char *cli_loss(double loss);
+const char *cli_json_real(double value);
+
 /* A budget that a user can type, not below or not above these bytes: "694MiB". In the same ring. */
 const char *cli_budget_above(uint64_t bytes);
 const char *cli_budget_below(uint64_t bytes);

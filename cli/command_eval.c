@@ -55,7 +55,10 @@ static int open_model(evaluating *e, const cli_origin *origin) {
         size.input[i] = info->shape[i];
     if (size.classes == 0)
         size.classes = info->classes;
-    return cli_model_open_for(e->args, name, size.input, size.classes, 0, &e->model);
+    code = cli_model_open_for(e->args, name, size.input, size.classes, 0, &e->model);
+    if (code == CLI_DONE)
+        cli_compare_network(e->model.graph, name, e->path, origin);
+    return code;
 }
 
 /* The second evaluator works on the memory of the first, which has the weights. */
@@ -182,9 +185,9 @@ static void print_score(const evaluating *e) {
     const cairn_evaluation *r = &e->result;
     double accuracy = (double)r->correct / (double)r->predictions;
     if (cli_flag(e->args, "json")) {
-        printf("{\"split\": \"%s\", \"samples\": %llu, \"loss\": %.9g, \"correct\": %llu, "
+        printf("{\"split\": \"%s\", \"samples\": %llu, \"loss\": %s, \"correct\": %llu, "
                "\"accuracy\": %.6f, ",
-               splits_of(e), (unsigned long long)r->predictions, r->loss,
+               splits_of(e), (unsigned long long)r->predictions, cli_json_real(r->loss),
                (unsigned long long)r->correct, accuracy);
         cli_print_normalisation_json(e->data, e->normalise);
         printf("}\n");
@@ -197,7 +200,7 @@ static void print_score(const evaluating *e) {
            info->held_out && strcmp(splits_of(e), "all") != 0 ? ", drawn by --validation and --seed"
                                                               : "");
     cli_print_normalisation(e->data, e->normalise);
-    printf("  loss            %12.4f\n", r->loss);
+    printf("  loss            %12s\n", cli_loss(r->loss));
     printf("  accuracy        %11.2f%% %llu of %llu\n", 100 * accuracy,
            (unsigned long long)r->correct, (unsigned long long)r->predictions);
 }

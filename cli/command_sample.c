@@ -188,6 +188,8 @@ static int open_model(sampling *s) {
     code = cli_weights_model(s->args, s->path, &origin, s->name);
     if (code == CLI_DONE)
         code = cli_model_open_one(s->args, s->name, origin.input, origin.classes, &s->model);
+    if (code == CLI_DONE)
+        cli_compare_network(s->model.graph, s->name, s->path, &origin);
     cairn_safetensors_destroy(weights);
     return code;
 }

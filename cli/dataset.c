@@ -59,6 +59,7 @@ cli_origin cli_weights_origin(const cairn_safetensors *weights) {
     const char *input = cairn_safetensors_value(weights, "cairn.input");
     const char *classes = cairn_safetensors_value(weights, "cairn.classes");
     const char *seed = cairn_safetensors_value(weights, "cairn.with.seed");
+    const char *network = cairn_safetensors_value(weights, "cairn.network");
     char *end = (char *)(uintptr_t)input;
     for (int i = 0; i < 3 && end != NULL && *end != '\0'; i++)
         origin.input[i] = (uint32_t)strtoul(end + (i > 0), &end, 10);
@@ -66,6 +67,8 @@ cli_origin cli_weights_origin(const cairn_safetensors *weights) {
         origin.classes = (uint32_t)strtoul(classes, NULL, 10);
     if (seed != NULL)
         origin.seed = strtoull(seed, NULL, 10);
+    if (network != NULL)
+        origin.network = strtoull(network, NULL, 16);
     return origin;
 }
 
@@ -96,6 +99,17 @@ int cli_weights_model(const cli_args *args, const char *path, const cli_origin *
     fprintf(stderr, "cairn: the network of %s is the file %s, which is not here; give MODEL\n",
             path, model);
     return CLI_WRONG_INPUT;
+}
+
+void cli_compare_network(const cairn_graph *graph, const char *name, const char *path,
+                         const cli_origin *origin) {
+    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
+    cairn_graph_summarize(graph, &summary);
+    if (origin->network != 0 && is_file_name(name) && summary.network_hash != origin->network)
+        fprintf(stderr,
+                "cairn: %s is not the network that %s was trained with: it computes something "
+                "else\n",
+                name, path);
 }
 
 /* ---- Data ---- */

@@ -26,8 +26,9 @@
 typedef struct cli_origin {
     const char *model;
     uint32_t input[3], classes;
-    uint64_t seed;   /* of the run */
-    uint32_t tokens; /* of a sample that is a sequence */
+    uint64_t seed;    /* of the run */
+    uint32_t tokens;  /* of a sample that is a sequence */
+    uint64_t network; /* network_hash of cairn_graph_summary */
 } cli_origin;
 
 /* Read a file of weights, or of a folder the newest snapshot; `*path`, of at least 4096 bytes,
@@ -40,6 +41,11 @@ cli_origin cli_weights_origin(const cairn_safetensors *weights);
  * name. A network file is looked for where it was, and beside the weights. `*name` has 4096 bytes.
  * Returns an exit code, after saying what is wrong. */
 int cli_weights_model(const cli_args *args, const char *path, const cli_origin *origin, char *name);
+
+/* Say so if the file `name` has changed since the weights in `path` were made: the shapes of its
+ * parameters may still fit. */
+void cli_compare_network(const cairn_graph *graph, const char *name, const char *path,
+                         const cli_origin *origin);
 
 /* Open --data; the synthetic task is for this size unless the options say otherwise. */
 int cli_open_data(const cli_args *args, uint64_t seed, const cli_origin *size, cairn_data **out);

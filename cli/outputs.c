@@ -8,8 +8,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The folders that were made, each inside or after those before it. */
+static char *new_folders[64];
+static size_t new_count;
+
+static bool make_folder(const char *path) {
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST;
+    if (new_count < sizeof new_folders / sizeof *new_folders)
+        new_folders[new_count++] = strdup(path);
+    return true;
+}
+
+void cli_remove_new_folders(void) {
+    while (new_count > 0) {
+        char *path = new_folders[--new_count];
+        if (path != NULL)
+            rmdir(path); /* it fails if something was written there */
+        free(path);
+    }
+}
+
 bool cli_make_folders(const char *path) {
     char part[4096];
+    struct stat facts;
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
         errno = ENAMETOOLONG;
         return false;
@@ -17,16 +39,17 @@ bool cli_make_folders(const char *path) {
     for (char *c = part + 1; *c != '\0'; c++)
         if (*c == '/') {
             *c = '\0';
-            if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            if (!make_folder(part))
                 return false;
             *c = '/';
         }
-    struct stat facts;
-    if (mkdir(part, 0777) == 0)
-        return true;
-    if (errno == EEXIST && stat(part, &facts) == 0 && !S_ISDIR(facts.st_mode))
+    if (!make_folder(part))
+        return false;
+    if (stat(part, &facts) == 0 && !S_ISDIR(facts.st_mode)) {
         errno = ENOTDIR;
-    return errno == EEXIST;
+        return false;
+    }
+    return true;
 }
 
 static int cannot(const char *path, const char *why) {

@@ -1,6 +1,7 @@
 /* train_folder.c: the files of a run, and reading them back.
  *
- *     FOLDER/options            the arguments of the run, a word a line
+ *     FOLDER/options            the folder that the run was started in, and its arguments, a word
+ *                               a line
  *     FOLDER/log.jsonl          a line a step and evaluation
  *     FOLDER/snapshot-*         see cairn/train.h
  *     FOLDER/training.svg       at the end
@@ -32,6 +33,81 @@ static int options_path(const char *folder, char *out, size_t size) {
 
 /* ---- The options ---- */
 
+#define STARTED_IN "# started in "
+
+static bool is_found(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* A path of the run. If it is not found from here but from the folder `start`, it is meant there.
+ */
+static void put_path(FILE *file, const char *start, const char *path, size_t length) {
+    char here[4096], there[8192];
+    snprintf(here, sizeof here, "%.*s", (int)length, path);
+    snprintf(there, sizeof there, "%s/%s", start, here);
+    fputs(here[0] != '/' && !is_found(here) && is_found(there) ? there : here, file);
+}
+
+/* "mnist:FOLDER", "text:FILE,FILE": the paths in it. */
+static void put_data(FILE *file, const char *start, const char *source) {
+    const char *path = strchr(source, ':');
+    size_t length = path == NULL ? strlen(source) : (size_t)(path + 1 - source);
+    fwrite(source, 1, length, file);
+    for (source += length; *source != '\0'; source += length) {
+        if (*source == ',')
+            fputc(*source++, file);
+        length = strcspn(source, ",");
+        put_path(file, start, source, length);
+    }
+}
+
+/* Whether an argument is a path, or an option with one; the path begins at `at`. */
+static bool has_path(const char *line, size_t at) {
+    static const char *const options[] = {
+        "--weights=", "--costs=", "--machine=", "--plan=", "--log=", "--save=", "--html=", NULL};
+    if (line[0] != '-')
+        return strchr(line, '.') != NULL; /* a network of a file */
+    for (int i = 0; options[i] != NULL; i++)
+        if (at == strlen(options[i]) && strncmp(line, options[i], at) == 0)
+            return true;
+    return false;
+}
+
+/* One argument of a run that was started in the folder `start`. */
+static void put_argument(FILE *file, const char *start, const char *line) {
+    const char *equals = line[0] == '-' ? strchr(line, '=') : NULL;
+    size_t at = equals == NULL ? 0 : (size_t)(equals + 1 - line);
+    fwrite(line, 1, at, file);
+    if (strncmp(line, "--data=", 7) == 0)
+        put_data(file, start, line + at);
+    else if (has_path(line, at))
+        put_path(file, start, line + at, strlen(line + at));
+    else
+        fputs(line + at, file);
+    fputc('\n', file);
+}
+
+/* The arguments in the text of an options file, one a line; NULL: out of memory. */
+static char *read_arguments(char *text) {
+    char *made = NULL, *start = text, *end = strchr(text, '\n');
+    size_t length;
+    if (strncmp(text, STARTED_IN, sizeof STARTED_IN - 1) != 0 || end == NULL)
+        return strdup(text); /* of an older version */
+    FILE *file = open_memstream(&made, &length);
+    if (file == NULL)
+        return NULL;
+    start += sizeof STARTED_IN - 1;
+    *end = '\0';
+    for (char *line = end + 1; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = '\0';
+        put_argument(file, start, line);
+    }
+    if (fclose(file) == 0)
+        return made;
+    free(made);
+    return NULL;
+}
+
 int cli_train_recall(const cli_args *given, const char *folder, char **lines, cli_args **out) {
     char path[4096];
     cairn_text text;
@@ -46,7 +122,7 @@ int cli_train_recall(const cli_args *given, const char *folder, char **lines, cl
     }
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
-    *lines = strdup(text.data);
+    *lines = read_arguments(text.data);
     cairn_text_release(&text);
     if (*lines == NULL)
         return cli_fail(CAIRN_ENOMEM, NULL);
@@ -61,12 +137,21 @@ int cli_train_write_options(const cli_training *t) {
     int code = options_path(t->folder, path, sizeof path);
     if (code != CLI_DONE)
         return code;
-    char *lines = cli_remember(t->args, without);
-    if (lines == NULL)
+    char *lines = cli_remember(t->args, without), *start = getcwd(NULL, 0);
+    if (lines == NULL) {
+        free(start);
         return cli_usage_error(t->args, "an argument has a line break");
-    cairn_text text = {.data = lines, .length = strlen(lines)};
-    cairn_status status = cairn_text_save(&text, path, &err);
+    }
+    cairn_text text = {0};
+    FILE *file = open_memstream(&text.data, &text.length);
+    if (file != NULL && start != NULL && strchr(start, '\n') == NULL)
+        fprintf(file, STARTED_IN "%s\n", start);
+    bool whole = file != NULL && fputs(lines, file) >= 0;
+    whole = file != NULL && fclose(file) == 0 && whole;
+    cairn_status status = whole ? cairn_text_save(&text, path, &err) : CAIRN_ENOMEM;
+    free(text.data);
     free(lines);
+    free(start);
     return status == CAIRN_OK ? CLI_DONE : cli_fail(status, &err);
 }
 

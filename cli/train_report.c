@@ -120,24 +120,21 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
                     cairn_exec_get_figures(cairn_train_exec(t->train))->stationary_bytes;
     /* what matters most comes first: the line is cut where the terminal ends */
     cli_progress(t->args,
-                 "%llu%%  %lld:%02lld left  step %llu/%llu  loss %.4f  accuracy %.1f%%  "
+                 "%llu%%  %lld:%02lld left  step %llu/%llu  loss %s  accuracy %.1f%%  "
                  "%.0f %s  %s",
                  (unsigned long long)(100 * r->step / t->steps), (long long)(seconds / 60),
                  (long long)(seconds % 60), (unsigned long long)r->step,
-                 (unsigned long long)t->steps, (double)r->loss, share(r->correct, r->predictions),
-                 speed(t), unit_of(t), cli_bytes(used));
+                 (unsigned long long)t->steps, cli_loss((double)r->loss),
+                 share(r->correct, r->predictions), speed(t), unit_of(t), cli_bytes(used));
 }
 
 /* ---- Lines ---- */
 
 static void print_json(const cli_training *t, const cairn_train_result *r) {
     cairn_exec_figures f = *cairn_exec_get_figures(cairn_train_exec(t->train));
-    char loss[32] = "null"; /* JSON has no infinities */
-    if (isfinite(r->loss))
-        snprintf(loss, sizeof loss, "%.9g", (double)r->loss);
     printf("{\"step\": %llu, \"loss\": %s, \"step_ms\": %.3f, \"predicted_peak_bytes\": %llu, "
            "\"measured_peak_bytes\": %llu, \"arena_bytes\": %llu",
-           (unsigned long long)r->step, loss, (double)r->time_ns / 1e6,
+           (unsigned long long)r->step, cli_json_real((double)r->loss), (double)r->time_ns / 1e6,
            (unsigned long long)f.predicted_peak_bytes, (unsigned long long)r->measured_peak_bytes,
            (unsigned long long)f.arena_bytes);
     if (t->data != NULL)
@@ -154,8 +151,8 @@ void cli_train_print_step(cli_training *t, const cairn_train_result *r) {
         print_json(t, r);
     else if (t->data == NULL)
         printf("  %6llu %12.6f %12s %16s   %llu bytes\n", (unsigned long long)r->step,
-               (double)r->loss, cli_time(r->time_ns), cli_bytes(r->measured_peak_bytes),
-               (unsigned long long)r->measured_peak_bytes);
+               isnan(r->loss) ? fabs((double)r->loss) : (double)r->loss, cli_time(r->time_ns),
+               cli_bytes(r->measured_peak_bytes), (unsigned long long)r->measured_peak_bytes);
     else
         show_progress(t, r);
     if (t->data == NULL || cli_flag(t->args, "json"))
@@ -182,8 +179,8 @@ void cli_train_print_score(cli_training *t, const cairn_train_result *r,
     recent(t, &loss, &accuracy);
     if (cli_flag(t->args, "json")) {
         if (score != NULL)
-            printf("{\"step\": %llu, \"validation_loss\": %.9g, \"validation_accuracy\": %.6f}\n",
-                   (unsigned long long)score->step, score->loss,
+            printf("{\"step\": %llu, \"validation_loss\": %s, \"validation_accuracy\": %.6f}\n",
+                   (unsigned long long)score->step, cli_json_real(score->loss),
                    share(score->correct, score->predictions) / 100);
     } else {
         char validation[16] = "";
@@ -191,8 +188,8 @@ void cli_train_print_score(cli_training *t, const cairn_train_result *r,
             snprintf(validation, sizeof validation, "%.2f%%",
                      share(score->correct, score->predictions));
         cli_train_clear_progress(t);
-        printf("  %6llu %8llu %10.4f %8.2f%% %11s %11.0f\n", (unsigned long long)r->epoch,
-               (unsigned long long)r->step, loss, accuracy, validation, speed(t));
+        printf("  %6llu %8llu %10s %8.2f%% %11s %11.0f\n", (unsigned long long)r->epoch,
+               (unsigned long long)r->step, cli_loss(loss), accuracy, validation, speed(t));
     }
     fflush(stdout);
 }
@@ -205,9 +202,9 @@ static void print_results(const cli_training *t) {
     uint64_t done = h.steps - t->first_step;
     double loss, accuracy;
     recent(t, &loss, &accuracy);
-    printf("  %llu step%s in %s, %.0f %s; loss %.4f, accuracy %.2f%%\n", (unsigned long long)done,
-           done == 1 ? "" : "s", cli_time(cli_clock() - t->start_ns), speed(t), unit_of(t), loss,
-           accuracy);
+    printf("  %llu step%s in %s, %.0f %s; loss %s, accuracy %.2f%%\n", (unsigned long long)done,
+           done == 1 ? "" : "s", cli_time(cli_clock() - t->start_ns), speed(t), unit_of(t),
+           cli_loss(loss), accuracy);
     for (uint32_t i = 0; i < h.score_count; i++)
         if (h.scores[i].step == h.best_step)
             printf("  best validation accuracy %.2f%%, after step %llu\n",

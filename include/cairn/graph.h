@@ -172,6 +172,8 @@ typedef struct cairn_graph_summary {
     uint32_t forward_ops, backward_ops;
     cairn_id input, output, loss; /* first input, what the loss reads or the last activation */
     bool has_updates;             /* updates of parameters are ops of it */
+    uint64_t network_hash;        /* of what the forward ops compute, and of the names of their
+                                     parameters; not of sizes, and not of what only training uses */
 } cairn_graph_summary;
 #define CAIRN_GRAPH_SUMMARY_INIT CAIRN_INIT_SIZED(cairn_graph_summary)
 

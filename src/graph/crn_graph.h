@@ -33,6 +33,9 @@ bool crn_graph_is_summed(const cairn_graph *graph, cairn_id tensor);
  * or attributes. A plan made for one graph fits every graph with the same fingerprint. */
 uint64_t crn_graph_hash(const cairn_graph *graph);
 
+/* See network_hash of cairn_graph_summary. O(n). */
+uint64_t crn_network_hash(const cairn_graph *graph);
+
 /* ---- Building ---- */
 
 /* The shape of a tensor so far, for code that builds on it; a tensor of rank 0 after an error. */

@@ -134,5 +134,6 @@ void cairn_graph_summarize(const cairn_graph *graph, cairn_graph_summary *out) {
     cairn_graph_summary made = {.input = CAIRN_NONE, .output = CAIRN_NONE, .loss = CAIRN_NONE};
     summarize(graph, &made);
     made.has_updates = crn_graph_has_updates(graph);
+    made.network_hash = crn_network_hash(graph);
     crn_write_output(out, &made, sizeof made);
 }

@@ -2,10 +2,12 @@
  * done to its inputs.
  *
  *     cairn.model, cairn.input, cairn.classes           "convnet", "3x16x16", "10"
+ *     cairn.network                                     a hash of what the network computes
  *     cairn.normalise.scale, .mean, .deviation          input = (value * scale - mean) / deviation
  *     cairn.with.seed                                   of the run, by which samples were held out
  *
  * Without the second line a network that was trained here predicts something else elsewhere. */
+#include "graph/crn_graph.h"
 #include "train/train_internal.h"
 
 #include <stdio.h>
@@ -76,6 +78,9 @@ cairn_status crn_origin_of(cairn_train *train, crn_arena *scratch, crn_origin *o
     snprintf(out->classes, sizeof out->classes, "%u", train->ends.classes);
     if (train->ends.classes > 0)
         out->pairs[out->count++] = (cairn_pair){"cairn.classes", out->classes};
+    snprintf(out->network, sizeof out->network, "%016llx",
+             (unsigned long long)crn_network_hash(train->graph));
+    out->pairs[out->count++] = (cairn_pair){"cairn.network", out->network};
     if (train->options.data == NULL || cairn_data_get_info(train->options.data)->tokens)
         return CAIRN_OK;
     return add_normalisation(train, out, err);

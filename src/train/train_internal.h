@@ -72,14 +72,14 @@ CAIRN_MUST cairn_status crn_conditions_init(cairn_train *train, const cairn_exec
 
 /* What a file of weights says about the network and its inputs: words for its metadata, and the
  * normalisation as tensors. */
-#define CRN_MOST_ORIGINS 7
+#define CRN_MOST_ORIGINS 8
 typedef struct crn_origin {
     crn_arena *scratch; /* in which the words are */
     cairn_pair pairs[CRN_MOST_ORIGINS];
     uint32_t count;
     cairn_named_tensor tensors[2];
     uint32_t tensor_count;
-    char classes[16];
+    char classes[16], network[17];
 } crn_origin;
 CAIRN_MUST cairn_status crn_origin_of(cairn_train *train, crn_arena *scratch, crn_origin *out,
                                       cairn_error *err);

@@ -55,6 +55,17 @@ for weights in a/w.safetensors a/run; do
 done
 cp a/w.safetensors b
 cairn eval --backend ref --weights b/w.safetensors --data synthetic --samples 120
+
+# A network that was edited after training is used, but not without a word. Comments and the
+# batch do not count.
+printf 'network small\nin1 input shape=batch,3,32,32\nrelu relu\nflat flatten\nfc linear features=10\nloss cross_entropy\n' >b/small.net
+cairn eval --backend ref --weights b/w.safetensors --data synthetic --samples 120 | hide
+printf '# as before\n' | cat - a/small.net >b/small.net
+cairn eval --backend ref --weights b/w.safetensors --data synthetic --samples 120 --batch 7 | tail -n 1 | hide
+
+# A command that fails leaves no new folder.
+cairn predict --weights nothing.safetensors --data synthetic -o new/a/lines; [ -e new ] || echo no new folder
+
 # A language model: the loss is the one of training, and sample finds the network by itself.
 yes 'one two three ' | head -n 50 >text
 gpt=gpt2:layers=1,width=16,heads=2,ffn=32

@@ -26,7 +26,9 @@ cairn plan convnet --machine cpu --budget 80% --algorithm vdnn
 
 # A loss that is not finite ends the run, or is said once.
 cat >finite <<'SCRIPT'
-"$CAIRN" train convnet --backend ref --batch 4 --input 3x8x8 --lr 999999 --optimizer sgd --momentum 0.99 --steps 60 "$@" 2>said | grep -c loss
+"$CAIRN" train convnet --backend ref --batch 4 --input 3x8x8 --lr 999999 --optimizer sgd --momentum 0.99 --steps 60 "$@" 2>said >table
+grep -c loss table
+grep -c -e -nan table
 SCRIPT
 sh finite; sed 's/step [0-9]*/step N/' said
 sh finite --stop-on-nan no; sed 's/step [0-9]*/step N/' said

@@ -79,3 +79,13 @@ cairn train $model --save new
 cairn train $model --html /proc/no/page.html
 (ulimit -f 60; trap '' XFSZ; "$CAIRN" train $model --steps 1 --out full 2>&1 >/dev/null) | sed 's/\.tmp.*: /: /'
 ls full
+
+# Continued from another folder: the network and the data are found where the run was started.
+mkdir home elsewhere
+yes 'one two three ' | head -n 50 >home/text
+"$CAIRN" zoo gpt2:layers=1,width=16,heads=2,ffn=32 --classes 256 --seq 8 --source >home/words.net
+(cd home && "$CAIRN" train words.net --backend ref --data text:text --batch 4 --steps 4 --log lines --out run | tail -n 1 >whole)
+(cd home && "$CAIRN" train words.net --backend ref --data text:text --batch 4 --steps 2 --log other --out half >/dev/null)
+(cd elsewhere && "$CAIRN" train --resume ../home/half --steps 4 | tail -n 1 | cmp - ../home/whole && echo the same; ls)
+grep -v validation home/lines >steps
+grep -v validation home/other | cmp - steps && echo the same log
