@@ -4,6 +4,7 @@
  *     blocks         n  c/B  h  w  b   at ((n C/B + c/B) P + i) B + c%B
  *     channels last  n  h  w  c        at (n P + i) C' + c, C' = C rounded up to a multiple of B */
 #include "backend/formats.h"
+#include "backend/bf16.h"
 
 static uint32_t graph_size(cairn_dtype dtype) {
     return dtype == CAIRN_DTYPE_U8 ? 1 : 4;
@@ -47,21 +48,6 @@ uint64_t crn_stored_elements(const cairn_tensor *tensor, crn_storage storage) {
 }
 
 /* ---- Types ---- */
-
-static uint16_t to_bf16(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (value != value)
-        return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float from_bf16(uint16_t half) {
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 /* Values that round to more than 65504 become infinity; below 2^-14 the spacing stays 2^-24. */
 static uint16_t to_f16(float value) {
@@ -124,7 +110,7 @@ static void store_element(const places *p, char *to, const char *from) {
         return;
     }
     memcpy(&value, from, sizeof value);
-    half = p->of->storage.type == CRN_BF16 ? to_bf16(value) : to_f16(value);
+    half = p->of->storage.type == CRN_BF16 ? crn_to_bf16(value) : to_f16(value);
     memcpy(to, &half, sizeof half);
 }
 
@@ -135,7 +121,7 @@ static void load_element(const places *p, char *to, const char *from) {
         return;
     }
     memcpy(&half, from, sizeof half);
-    float value = p->of->storage.type == CRN_BF16 ? from_bf16(half) : from_f16(half);
+    float value = p->of->storage.type == CRN_BF16 ? crn_from_bf16(half) : from_f16(half);
     memcpy(to, &value, sizeof value);
 }
 
