@@ -259,7 +259,8 @@ static cairn_status open_device(const cli_args *args, cli_model *model, const ch
     cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
     if (status == CAIRN_OK)
         cairn_device_describe(model->device, &facts);
-    if (facts.compute_units > 0 && facts.compute_units < threads && facts.math[0] == '\0')
+    if (facts.compute_units > 0 && facts.compute_units < threads &&
+        strcmp(facts.backend, "cpu") == 0)
         fprintf(stderr, "cairn: OpenMP grants %u of the %u threads asked for\n",
                 facts.compute_units, threads);
     return status;

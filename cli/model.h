@@ -16,7 +16,7 @@
     { "threads", 't', "N", "threads of the backend (default: OMP_NUM_THREADS, or all processors)" }
 
 #define CLI_MATH_OPTION                                                                            \
-    { "math", 0, "NAME", "of a GPU: tf32 (default), fp32 or bf16" }
+    { "math", 0, "NAME", "tf32 (default; fp32 on a processor), fp32 or bf16" }
 
 #define CLI_COST_OPTIONS                                                                           \
     {"machine", 'm', "NAME|FILE", "the device: v100 (default), h200, cpu, or a description"},      \

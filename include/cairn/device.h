@@ -36,12 +36,14 @@ CAIRN_API uint32_t cairn_count_threads(uint32_t threads);
 
 typedef struct cairn_device cairn_device;
 
-/* In what precision a GPU multiplies in convolutions and matrix products; sums are fp32. A
- * processor's is fp32; it refuses bf16. */
+/* In what precision convolutions and matrix products multiply; sums are fp32. TF32 on a processor
+ * is FP32. With BF16 a GPU stores images and sequences of tokens as bf16, in half the memory; the
+ * backend `cpu` stores sequences so, if the processor has the instructions, and `ref` refuses it.
+ */
 #define CAIRN_MATH_LIST(X)                                                                         \
     X(TF32, 0, "tf32") /* on tensor cores, 10 bits of mantissa */                                  \
     X(FP32, 1, "fp32")                                                                             \
-    X(BF16, 2, "bf16") /* images are stored as bf16, in half the memory; all else as with TF32 */
+    X(BF16, 2, "bf16")
 
 typedef enum cairn_math {
 #define X(name, number, text) CAIRN_MATH_##name = number,
@@ -90,7 +92,7 @@ typedef struct cairn_device_facts {
     uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
     bool separate_memory;         /* from the host's: only then does offloading gain memory */
     const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */
-    char math[8];                 /* the name of the math that a GPU was opened with; else empty */
+    char math[8];                 /* the name of the math that it computes in */
     uint32_t stage_count;         /* 0: not known */
     cairn_device_stage stages[CAIRN_DEVICE_STAGES]; /* of opening and using it, in their order */
 } cairn_device_facts;

@@ -1,5 +1,6 @@
 /* processor.c: the devices of processor.h: memory, kernels, and what runs on the compute lane. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
+#include "backend/crn_device.h"
 #include "backend/formats.h"
 #include "backend/processor_internal.h"
 #include "base/host_memory.h"
@@ -18,14 +19,13 @@ uint32_t crn_processor_devices(void) {
 cairn_status crn_processor_open(const crn_device_options *options, crn_kernel_list *kernels,
                                 crn_team_loop *loop, crn_device **out, cairn_error *err) {
     *out = NULL;
-    if (options->math == CAIRN_MATH_BF16)
-        return crn_fail(err, CAIRN_EINVAL, "a processor computes in fp32, not in bf16");
     cairn_allocator allocator = crn_allocator_or_default(&options->allocator);
     crn_device *device = crn_resize(&allocator, NULL, 0, sizeof *device);
     if (device == NULL)
         return crn_fail_memory(err);
     device->allocator = allocator;
     device->kernels = kernels;
+    device->half = options->math == CAIRN_MATH_BF16;
     cairn_status status =
         crn_team_create_on(&allocator, options->threads, loop, &device->threads, err);
     if (status != CAIRN_OK)
@@ -47,6 +47,10 @@ fail_out:
 fail_team:
     crn_resize(&allocator, device, sizeof *device, 0);
     return status;
+}
+
+bool crn_processor_is_half(const crn_device *device) {
+    return device->half;
 }
 
 void crn_processor_close(crn_device *device) {
@@ -81,6 +85,8 @@ void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_m
     out->memory_bytes = crn_host_memory();
     out->alignment = page > 0 ? (uint32_t)page : 4096;
     out->compute_units = crn_team_threads(device->threads);
+    crn_copy_string(out->math, sizeof out->math,
+                    crn_math_name(device->half ? CAIRN_MATH_BF16 : CAIRN_MATH_FP32));
     if (cairn_machine_find("cpu", machine, NULL) != CAIRN_OK)
         machine->flops_per_second = machine->memory_bytes_per_second = 1;
     uint64_t link = device->lanes[0].bytes_per_second; /* a simulated link has separate memory */

@@ -50,6 +50,9 @@ CAIRN_MUST cairn_status crn_processor_open(const crn_device_options *options,
                                            crn_kernel_list *kernels, crn_team_loop *loop,
                                            crn_device **out, cairn_error *err);
 
+/* Whether it was opened with CAIRN_MATH_BF16. A backend that has no bf16 refuses that itself. */
+bool crn_processor_is_half(const crn_device *device);
+
 /* Keep a failure for the next join; the first one stays. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))

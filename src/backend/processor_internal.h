@@ -10,6 +10,7 @@ struct crn_device {
     crn_kernel_list *kernels;
     crn_team *threads;
     crn_copy_lane lanes[2]; /* out, in */
+    bool half;              /* with CAIRN_MATH_BF16 */
 };
 
 /* The point that a lane had reached when an event was recorded. */

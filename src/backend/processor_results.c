@@ -20,7 +20,8 @@ bool crn_is_likeliest(const float *p, uint32_t classes, uint64_t step, int32_t l
     return true;
 }
 
-/* A head_loss has counted: the hits follow the losses of the tokens in its workspace. */
+/* A head_loss has counted, and so has a loss of tokens in bf16: the hits follow the losses of the
+ * tokens in the workspace. */
 static void count_hits(crn_results *out, const crn_call *call) {
     uint64_t rows = crn_head_rows(call->graph, call->op);
     const int32_t *labels = call->inputs[1];
@@ -33,7 +34,8 @@ static void count_hits(crn_results *out, const crn_call *call) {
 
 void crn_processor_count_correct(crn_queue *queue, const crn_call *call) {
     crn_results *out = &queue->results;
-    if (call->op->kind == CAIRN_OP_HEAD_LOSS) {
+    if (call->op->kind == CAIRN_OP_HEAD_LOSS ||
+        call->storage[call->op->inputs[0]].type == CRN_BF16) {
         count_hits(out, call);
         return;
     }

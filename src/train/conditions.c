@@ -152,8 +152,7 @@ cairn_status crn_conditions_init(cairn_train *train, const cairn_exec_options *e
     uint32_t first = train->condition_count;
     add(train, "backend", "%s", facts.backend);
     add(train, "threads", "%u", facts.compute_units);
-    if (facts.math[0] != '\0')
-        add(train, "math", "%s", facts.math);
+    add(train, "math", "%s", facts.math);
     for (uint32_t i = first; i < train->condition_count; i++)
         train->conditions[i].of_device = true;
     add_optimizer(train, exec);

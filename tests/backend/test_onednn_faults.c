@@ -26,11 +26,13 @@ static bool fails(void) {
     }
 
 WRAP(bool, crn_dnnl_layout_by_tag,
-     (crn_layout * out, int rank, const dnnl_dims_t dims, dnnl_format_tag_t tag),
-     (out, rank, dims, tag), false)
+     (crn_layout * out, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
+      dnnl_format_tag_t tag),
+     (out, rank, dims, type, tag), false)
 WRAP(bool, crn_dnnl_layout_by_strides,
-     (crn_layout * out, int rank, const dnnl_dims_t dims, const dnnl_dims_t strides),
-     (out, rank, dims, strides), false)
+     (crn_layout * out, int rank, const dnnl_dims_t dims, dnnl_data_type_t type,
+      const dnnl_dims_t strides),
+     (out, rank, dims, type, strides), false)
 WRAP(bool, crn_dnnl_layout_of,
      (crn_layout * out, dnnl_primitive_desc_t primitive, dnnl_query_t query),
      (out, primitive, query), false)

@@ -4,6 +4,7 @@
  * same bits, and conversions agree with formats.h. Runs on the processor (fake_driver.h), or with
  * the argument "device" on a GPU; exits with 77 if there is none. */
 #include "backend/attention_cases.h"
+#include "backend/compare_ops.h"
 #include "backend/formats.h"
 #include "backend/random_cases.h"
 #include "backend/rig.h"
@@ -16,8 +17,7 @@ extern const crn_backend crn_backend_cuda;
 static const crn_backend *subject = &fake_backend_cuda_host;
 static double tolerance = 3e-5; /* of the largest element */
 #define HALF_TOLERANCE 1e-2     /* if images are bf16 */
-static uint32_t kinds_compared[CAIRN_OP_KINDS], images_last, images_half, permissions_tried,
-    sequences_half, by_hopper;
+static uint32_t images_last, images_half;
 
 /* ---- How images are stored ---- */
 
@@ -28,42 +28,6 @@ static bool is_of_linear(const cairn_graph *graph, cairn_id t) {
     const cairn_op *op = cairn_graph_op(graph, 0);
     return op->kind == CAIRN_OP_LINEAR &&
            (t == op->inputs[0] || cairn_graph_tensor(graph, t)->gradient_of == op->inputs[0]);
-}
-
-static bool is_of_sequences(cairn_op_kind kind) {
-    return kind >= CAIRN_OP_EMBEDDING && kind < CAIRN_OP_UPDATE;
-}
-
-/* Whether --math bf16 stores the operand of such an op as bf16: all but statistics, losses and
- * weights. */
-static bool is_sequence(const cairn_graph *graph, cairn_id t) {
-    if (t == CAIRN_NONE)
-        return false;
-    const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
-    cairn_id of = tensor->gradient_of;
-    if (tensor->producer != CAIRN_NONE) {
-        const cairn_op *op = cairn_graph_op(graph, tensor->producer);
-        if ((op->kind == CAIRN_OP_LAYER_NORM || op->kind == CAIRN_OP_RMS_NORM ||
-             op->kind == CAIRN_OP_ATTENTION) &&
-            op->outputs[1] == t)
-            return false;
-    }
-    return tensor->dtype == CAIRN_DTYPE_F32 && tensor->rank < 4 && !tensor->stationary &&
-           tensor->role != CAIRN_ROLE_LOSS &&
-           (of == CAIRN_NONE || !cairn_graph_tensor(graph, of)->stationary);
-}
-
-static void halve_sequences(rig *r) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(r->graph); o++) {
-        const cairn_op *op = cairn_graph_op(r->graph, o);
-        for (uint32_t i = 0; i < op->input_count + op->output_count; i++) {
-            cairn_id t = i < op->input_count ? op->inputs[i] : op->outputs[i - op->input_count];
-            if (!is_of_sequences(op->kind) || !is_sequence(r->graph, t))
-                continue;
-            r->storage[t] = crn_storage_of(cairn_graph_tensor(r->graph, t), CRN_PLAIN, 1, CRN_BF16);
-            sequences_half++;
-        }
-    }
 }
 
 static void choose_storage(rig *r, int mode, crn_rng *rng) {
@@ -91,116 +55,7 @@ static cairn_device *open_device(cairn_math math) {
     return device;
 }
 
-/* ---- Against the reference ---- */
-
-static double worst_error; /* of the last comparison, relative to the largest element */
-
-static bool close_enough(const cairn_tensor *t, const void *ours, const void *theirs,
-                         double limit) {
-    worst_error = 0;
-    if (t->dtype != CAIRN_DTYPE_F32)
-        return memcmp(ours, theirs, t->bytes) == 0;
-    const float *a = ours, *b = theirs;
-    double largest = 0, worst = 0;
-    for (uint64_t i = 0; i < t->bytes / sizeof(float); i++) {
-        largest = isfinite(b[i]) ? fmax(largest, fabs((double)b[i])) : largest;
-        double off =
-            a[i] == b[i] || (isnan(a[i]) && isnan(b[i])) ? 0 : fabs((double)a[i] - (double)b[i]);
-        worst = off <= worst ? worst : off; /* a NaN counts as the worst */
-    }
-    worst_error = worst / fmax(largest, 1e-3);
-    return worst_error <= limit;
-}
-
-/* In bf16 the loss of tokens makes the gradient in the place of the probabilities. Whether operand
- * t of an op is that. */
-static bool is_gradient(const rig *cuda, const cairn_op *op, cairn_id t) {
-    bool made = op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY && t == op->outputs[1];
-    bool read = op->kind == CAIRN_OP_TOKEN_CROSS_ENTROPY_BWD && t == op->inputs[0];
-    return (made || read) && cuda->storage[t].type == CRN_BF16;
-}
-
-/* The gradient from the probabilities of the reference, for free(). */
-static float *gradient_of(const rig *ref, const cairn_op *op, cairn_id t) {
-    const cairn_tensor *tensor = cairn_graph_tensor(ref->graph, t);
-    const int32_t *labels = ref->place[op->inputs[1]];
-    uint64_t words = tensor->shape[tensor->rank - 1], rows = tensor->bytes / 4 / words, count = 0;
-    double smoothing = op->attributes.smoothing;
-    float *gradient = malloc(tensor->bytes);
-    memcpy(gradient, ref->place[t], tensor->bytes);
-    for (uint64_t row = 0; row < rows; row++)
-        count += labels[row] >= 0;
-    for (uint64_t i = 0; i < rows * words; i++) {
-        double target = smoothing / (double)words;
-        if (labels[i / words] == (int64_t)(i % words))
-            target += 1 - smoothing;
-        gradient[i] = labels[i / words] < 0 ? 0 : (float)((gradient[i] - target) / (double)count);
-    }
-    return gradient;
-}
-
-static void compare(const rig *cuda, const rig *ref, cairn_id t, const char *what, cairn_id id,
-                    uint32_t which, double limit) {
-    uint32_t count;
-    const cairn_tensor *tensor = cairn_graph_tensor(cuda->graph, t);
-    void *plain = rig_block(tensor->bytes);
-    rig_get(cuda, t, plain);
-    const cairn_op *op = cairn_graph_op(cuda->graph, id);
-    float *gradient = is_gradient(cuda, op, t) ? gradient_of(ref, op, t) : NULL;
-    bool right = close_enough(tensor, plain, gradient != NULL ? gradient : ref->place[t], limit);
-    free(gradient);
-    CHECK(right);
-    if (!right)
-        fprintf(stderr, "  %s: %s by %s differs by %.1e\n", what, tensor->name,
-                rig_choices(cuda, id, &count)[which].name, worst_error);
-    free(plain);
-}
-
-/* Give both the same operands: what is rounded when it is stored, is so for the reference too. */
-static void give_operand(rig *cuda, rig *ref, const cairn_op *op, cairn_id t) {
-    if (is_gradient(cuda, op, t)) {
-        float *gradient = gradient_of(ref, op, t);
-        rig_put(cuda, t, gradient);
-        free(gradient);
-        return;
-    }
-    rig_put(cuda, t, ref->place[t]);
-    if (cuda->storage[t].type == CRN_BF16)
-        rig_get(cuda, t, ref->place[t]);
-}
-
-/* Compare one op in all its implementations: both get the same operands, then everything that it
- * wrote is compared. */
-static void compare_op(rig *cuda, rig *ref, const op_case *c, cairn_id id, double limit) {
-    const cairn_op *op = cairn_graph_op(cuda->graph, id);
-    void *before[RIG_MOST];
-    uint32_t which, count;
-    kinds_compared[op->kind]++;
-    for (uint32_t i = 0; i < op->input_count; i++)
-        give_operand(cuda, ref, op, op->inputs[i]);
-    for (uint32_t i = 0; i < op->param_count; i++) {
-        uint64_t bytes = cairn_graph_tensor(cuda->graph, op->params[i])->bytes;
-        before[i] = rig_block(bytes);
-        memcpy(before[i], ref->place[op->params[i]], bytes);
-    }
-    rig_run(ref, id);
-    for (which = 0; which < CRN_MOST_CHOICES; which++) {
-        for (uint32_t i = 0; i < op->param_count; i++)
-            rig_put(cuda, op->params[i], before[i]);
-        if (!rig_run_at(cuda, id, which, NULL, NULL))
-            break;
-        by_hopper += strcmp(rig_choices(cuda, id, &count)[which].name, "hopper") == 0;
-        for (uint32_t i = 0; i < op->output_count; i++)
-            if (op->outputs[i] != CAIRN_NONE)
-                compare(cuda, ref, op->outputs[i], c->name, id, which, limit);
-        for (uint32_t i = 0; i < op->param_count; i++)
-            compare(cuda, ref, op->params[i], c->name, id, which, limit);
-        permissions_tried += rig_try_again(cuda, id, which);
-    }
-    CHECK(which > 0);
-    for (uint32_t i = 0; i < op->param_count; i++)
-        free(before[i]);
-}
+/* ---- A case ---- */
 
 static void test_case(const json_t *given, int mode, bool training, crn_rng *rng) {
     op_case c = case_build(given, true);

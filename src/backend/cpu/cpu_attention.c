@@ -7,10 +7,10 @@
  *                gQ = dS K,  gK += dS' Q,  gV += P' gY
  *
  * A thread works in one or two tiles of BLOCK rows of scores: the workspace is linear in the
- * length. A causal block reads only the keys up to its last query. The order of all sums depends on
- * shapes only. */
-#include "backend/cpu/cpu_internal.h"
-#include "backend/cpu/cpu_math.h"
+ * length. Heads that are stored as bf16 are copied behind the tiles as fp32, and so are the results
+ * until they are rounded; products of such numbers are exact in fp32. A causal block reads only the
+ * keys up to its last query. The order of all sums depends on shapes only. */
+#include "backend/cpu/cpu_reals.h"
 
 #include <math.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -19,13 +19,31 @@
 
 typedef struct attention {
     const crn_call *call;
-    const float *x, *y, *gy, *stats;
-    float *to, *to_stats;
-    float *tiles; /* of all threads */
+    crn_reals x, y, gy, to; /* of one type */
+    const float *stats;
+    float *to_stats;
+    float *rooms; /* of all threads, each of `room` floats: tiles, then copies */
+    size_t room;
     size_t batch, tokens, heads, kv_heads, size, pitch, blocks;
     float scale;
     bool causal;
 } attention;
+
+/* The floats of a thread: `tiles` of them, and copies of so many heads and of so many blocks. */
+static size_t room_of(const cairn_tensor *x, const cairn_attributes *a, bool half, size_t tiles,
+                      size_t heads, size_t blocks) {
+    size_t size = x->shape[2] / (size_t)(a->heads + 2 * a->kv_heads), tokens = x->shape[1];
+    return tiles * BLOCK * tokens + (half ? (heads * tokens + blocks * BLOCK) * size : 0);
+}
+
+static size_t forward_room(const cairn_tensor *x, const cairn_attributes *a, bool half) {
+    return room_of(x, a, half, 1, 2, 2); /* keys, values; queries, the result */
+}
+
+static size_t backward_room(const cairn_tensor *x, const cairn_attributes *a, bool half) {
+    /* keys, values, their gradients; queries, their gradient, the result, its gradient */
+    return room_of(x, a, half, 2, 4, 4);
+}
 
 static attention shape_of(const crn_call *call) {
     const cairn_tensor *x = crn_ref_input(call, 0);
@@ -33,9 +51,9 @@ static attention shape_of(const crn_call *call) {
     size_t heads = (size_t)a->heads, kv_heads = (size_t)a->kv_heads;
     size_t size = x->shape[2] / (heads + 2 * kv_heads);
     return (attention){.call = call,
-                       .x = call->inputs[0],
-                       .to = call->outputs[0],
-                       .tiles = call->workspace,
+                       .x = crn_reals_input(call, 0),
+                       .to = crn_reals_output(call, 0),
+                       .rooms = call->workspace,
                        .batch = x->shape[0],
                        .tokens = x->shape[1],
                        .heads = heads,
@@ -47,17 +65,18 @@ static attention shape_of(const crn_call *call) {
                        .causal = a->causal != 0};
 }
 
-static uint64_t tile_bytes(const crn_site *site) {
-    const cairn_tensor *x = cairn_graph_tensor(site->graph, site->op->inputs[0]);
-    return (uint64_t)BLOCK * x->shape[1] * sizeof(float);
-}
-
 uint64_t crn_cpu_attention_workspace(const crn_site *site) {
-    return site->threads * tile_bytes(site);
+    const cairn_id x = site->op->inputs[0];
+    return site->threads * sizeof(float) *
+           forward_room(cairn_graph_tensor(site->graph, x), &site->op->attributes,
+                        crn_is_half(site->storage, x));
 }
 
 uint64_t crn_cpu_attention_bwd_workspace(const crn_site *site) {
-    return 2 * site->threads * tile_bytes(site);
+    const cairn_id x = site->op->inputs[0];
+    return site->threads * sizeof(float) *
+           backward_room(cairn_graph_tensor(site->graph, x), &site->op->attributes,
+                         crn_is_half(site->storage, x));
 }
 
 /* Head `head` of token t of sequence n: of queries below H, then of keys, then of values. */
@@ -69,20 +88,47 @@ static size_t result_at(const attention *at, size_t n, size_t t, size_t head) {
     return ((n * at->tokens + t) * at->heads + head) * at->size;
 }
 
-/* A matrix in memory, stored as its transpose or not. */
+/* Rows of floats in memory. */
 typedef struct matrix {
-    const float *at;
+    float *at;
     size_t pitch;
-    bool transposed;
 } matrix;
 
-/* c [m, n] = factor * a [m, k] b [k, n] + keep * c, on the calling thread. */
-static void multiply(const attention *at, size_t m, size_t n, size_t k, float factor, matrix a,
-                     matrix b, float keep, float *c, size_t c_pitch) {
+/* Rows of one head, from an element on, as they are stored. */
+typedef struct head_rows {
+    crn_reals of;
+    size_t first, pitch, count;
+} head_rows;
+
+/* Where to compute such rows: in their place, or in the next free part of the room. */
+static matrix room_for(const attention *at, head_rows rows, float **room) {
+    if (!rows.of.half)
+        return (matrix){(float *)rows.of.at + rows.first, rows.pitch};
+    matrix m = {*room, at->size};
+    *room += rows.count * at->size;
+    return m;
+}
+
+/* The rows as floats. */
+CRN_VECTORISED static matrix load(const attention *at, head_rows rows, float **room) {
+    matrix m = room_for(at, rows, room);
+    for (size_t i = 0; i < rows.count && rows.of.half; i++)
+        (void)crn_reals_load(rows.of, rows.first + i * rows.pitch, at->size, m.at + i * m.pitch);
+    return m;
+}
+
+CRN_VECTORISED static void store(const attention *at, head_rows rows, matrix from) {
+    for (size_t i = 0; i < rows.count && rows.of.half; i++)
+        crn_reals_store(rows.of, rows.first + i * rows.pitch, at->size, from.at + i * from.pitch);
+}
+
+/* c [m, n] = factor * a [m, k] b [k, n] + keep * c, on the calling thread. 'T': the operand is
+ * stored as its transpose. */
+static void multiply(const attention *at, size_t m, size_t n, size_t k, float factor, char a_form,
+                     matrix a, char b_form, matrix b, float keep, matrix c) {
     dnnl_status_t status =
-        dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', (dnnl_dim_t)m, (dnnl_dim_t)n,
-                   (dnnl_dim_t)k, factor, a.at, (dnnl_dim_t)a.pitch, b.at, (dnnl_dim_t)b.pitch,
-                   keep, c, (dnnl_dim_t)c_pitch);
+        dnnl_sgemm(a_form, b_form, (dnnl_dim_t)m, (dnnl_dim_t)n, (dnnl_dim_t)k, factor, a.at,
+                   (dnnl_dim_t)a.pitch, b.at, (dnnl_dim_t)b.pitch, keep, c.at, (dnnl_dim_t)c.pitch);
     if (status != dnnl_success)
         crn_queue_fail(at->call->queue, CAIRN_ESYSTEM, "oneDNN cannot multiply matrices: status %d",
                        (int)status);
@@ -110,10 +156,21 @@ static size_t seen(const attention *at, const span *s, size_t i) {
     return at->causal ? s->first + i + 1 : s->keys;
 }
 
-static void score(const attention *at, const span *s, float *tile) {
-    matrix q = {at->x + head_at(at, s->n, s->first, s->head), at->pitch, false};
-    matrix k = {at->x + head_at(at, s->n, 0, s->key), at->pitch, true};
-    multiply(at, s->count, s->keys, at->size, at->scale, q, k, 0, tile, s->keys);
+/* The queries of a block, keys and values of its head, and what they make; also their gradients. */
+static head_rows queries_of(const attention *at, crn_reals of, const span *s) {
+    return (head_rows){of, head_at(at, s->n, s->first, s->head), at->pitch, s->count};
+}
+
+static head_rows keys_of(const attention *at, crn_reals of, size_t n, size_t head, size_t count) {
+    return (head_rows){of, head_at(at, n, 0, head), at->pitch, count};
+}
+
+static head_rows results_of(const attention *at, crn_reals of, const span *s) {
+    return (head_rows){of, result_at(at, s->n, s->first, s->head), at->heads * at->size, s->count};
+}
+
+static void score(const attention *at, const span *s, matrix q, matrix k, matrix tile) {
+    multiply(at, s->count, s->keys, at->size, at->scale, 'N', q, 'T', k, 0, tile);
 }
 
 /* ---- forward ---- */
@@ -147,24 +204,31 @@ static void attend_block(void *context, uint32_t index) {
     size_t block = at->blocks - 1 - index / (at->batch * at->heads);
     size_t pair = index % (at->batch * at->heads);
     span s = span_of(at, pair / at->heads, pair % at->heads, block);
-    float *tile = at->tiles + crn_cpu_thread() * BLOCK * at->tokens;
+    float *room = at->rooms + crn_cpu_thread() * at->room;
+    matrix tile = {room, s.keys};
+    room += BLOCK * at->tokens;
+    matrix q = load(at, queries_of(at, at->x, &s), &room);
+    matrix k = load(at, keys_of(at, at->x, s.n, s.key, s.keys), &room);
+    matrix v = load(at, keys_of(at, at->x, s.n, s.value, s.keys), &room);
+    head_rows results = results_of(at, at->to, &s);
+    matrix y = room_for(at, results, &room);
     crn_cpu_region before = crn_cpu_enter(1);
-    score(at, &s, tile);
+    score(at, &s, q, k, tile);
     for (size_t i = 0; i < s.count; i++) {
-        float stats = soften(tile + i * s.keys, seen(at, &s, i), s.keys);
+        float stats = soften(tile.at + i * s.keys, seen(at, &s, i), s.keys);
         if (at->to_stats != NULL)
             at->to_stats[pair * at->tokens + s.first + i] = stats;
     }
-    multiply(at, s.count, at->size, s.keys, 1, (matrix){tile, s.keys, false},
-             (matrix){at->x + head_at(at, s.n, 0, s.value), at->pitch, false}, 0,
-             at->to + result_at(at, s.n, s.first, s.head), at->heads * at->size);
+    multiply(at, s.count, at->size, s.keys, 1, 'N', tile, 'N', v, 0, y);
     crn_cpu_leave(before);
+    store(at, results, y);
 }
 
 /* x [N, T, (H + 2K) * d] -> y [N, T, H * d], stats [N, H, T] */
 void crn_cpu_attention(const crn_call *call) {
     attention at = shape_of(call);
     at.to_stats = crn_ref_out(call, 1);
+    at.room = forward_room(crn_ref_input(call, 0), &call->op->attributes, at.x.half);
     crn_team_for(call->threads, (uint32_t)(at.batch * at.heads * at.blocks), attend_block, &at);
 }
 
@@ -182,52 +246,66 @@ CRN_VECTORISED static void differentiate_row(float *restrict p, float *restrict 
         p[i] = g[i] = 0;
 }
 
-static void differentiate_block(const attention *at, const span *s, float *p, float *g) {
-    size_t result = result_at(at, s->n, s->first, s->head), wide = at->heads * at->size;
-    size_t own = head_at(at, s->n, s->first, s->head);
-    size_t key = head_at(at, s->n, 0, s->key), value = head_at(at, s->n, 0, s->value);
+/* Keys and values of a head, and their gradients so far. */
+typedef struct shared_head {
+    matrix k, v, gk, gv;
+} shared_head;
+
+static void differentiate_block(const attention *at, const span *s, const shared_head *h,
+                                float *tiles, float *room) {
     const float *stats = at->stats + (s->n * at->heads + s->head) * at->tokens + s->first;
-    matrix gy = {at->gy + result, wide, false};
-    score(at, s, p);
-    multiply(at, s->count, s->keys, at->size, 1, gy, (matrix){at->x + value, at->pitch, true}, 0, g,
-             s->keys);
+    matrix p = {tiles, s->keys}, g = {tiles + BLOCK * at->tokens, s->keys};
+    matrix q = load(at, queries_of(at, at->x, s), &room);
+    matrix y = load(at, results_of(at, at->y, s), &room);
+    matrix gy = load(at, results_of(at, at->gy, s), &room);
+    head_rows queries = queries_of(at, at->to, s);
+    matrix gq = room_for(at, queries, &room);
+    score(at, s, q, h->k, p);
+    multiply(at, s->count, s->keys, at->size, 1, 'N', gy, 'T', h->v, 0, g);
     for (size_t i = 0; i < s->count; i++) {
-        float along = crn_ref_dot(at->gy + result + i * wide, at->y + result + i * wide, at->size);
-        differentiate_row(p + i * s->keys, g + i * s->keys, stats[i], along, at->scale,
+        float along = crn_ref_dot(gy.at + i * gy.pitch, y.at + i * y.pitch, at->size);
+        differentiate_row(p.at + i * s->keys, g.at + i * s->keys, stats[i], along, at->scale,
                           seen(at, s, i), s->keys);
     }
-    multiply(at, s->count, at->size, s->keys, 1, (matrix){g, s->keys, false},
-             (matrix){at->x + key, at->pitch, false}, 0, at->to + own, at->pitch);
-    multiply(at, s->keys, at->size, s->count, 1, (matrix){g, s->keys, true},
-             (matrix){at->x + own, at->pitch, false}, 1, at->to + key, at->pitch);
-    multiply(at, s->keys, at->size, s->count, 1, (matrix){p, s->keys, true}, gy, 1, at->to + value,
-             at->pitch);
+    multiply(at, s->count, at->size, s->keys, 1, 'N', g, 'N', h->k, 0, gq);
+    multiply(at, s->keys, at->size, s->count, 1, 'T', g, 'N', q, 1, h->gk);
+    multiply(at, s->keys, at->size, s->count, 1, 'T', p, 'N', gy, 1, h->gv);
+    store(at, queries, gq);
 }
 
 /* A head of keys and values, with all heads of queries that share it. */
 static void differentiate_group(void *context, uint32_t index) {
     const attention *at = context;
     size_t n = index / at->kv_heads, kv = index % at->kv_heads, group = at->heads / at->kv_heads;
-    float *p = at->tiles + 2 * crn_cpu_thread() * BLOCK * at->tokens;
+    size_t key = at->heads + kv, value = key + at->kv_heads;
+    float *tiles = at->rooms + crn_cpu_thread() * at->room, *room = tiles + 2 * BLOCK * at->tokens;
+    head_rows keys = keys_of(at, at->to, n, key, at->tokens),
+              values = keys_of(at, at->to, n, value, at->tokens);
+    shared_head h = {.k = load(at, keys_of(at, at->x, n, key, at->tokens), &room),
+                     .v = load(at, keys_of(at, at->x, n, value, at->tokens), &room),
+                     .gk = room_for(at, keys, &room),
+                     .gv = room_for(at, values, &room)};
     for (size_t t = 0; t < at->tokens; t++) {
-        memset(at->to + head_at(at, n, t, at->heads + kv), 0, at->size * sizeof *at->to);
-        memset(at->to + head_at(at, n, t, at->heads + at->kv_heads + kv), 0,
-               at->size * sizeof *at->to);
+        memset(h.gk.at + t * h.gk.pitch, 0, at->size * sizeof *h.gk.at);
+        memset(h.gv.at + t * h.gv.pitch, 0, at->size * sizeof *h.gv.at);
     }
     crn_cpu_region before = crn_cpu_enter(1);
     for (size_t head = kv * group; head < (kv + 1) * group; head++)
         for (size_t block = 0; block < at->blocks; block++) {
             span s = span_of(at, n, head, block);
-            differentiate_block(at, &s, p, p + BLOCK * at->tokens);
+            differentiate_block(at, &s, &h, tiles, room);
         }
     crn_cpu_leave(before);
+    store(at, keys, h.gk);
+    store(at, values, h.gv);
 }
 
 /* x, y, stats, gy -> gx */
 void crn_cpu_attention_bwd(const crn_call *call) {
     attention at = shape_of(call);
-    at.y = call->inputs[1];
+    at.y = crn_reals_input(call, 1);
     at.stats = call->inputs[2];
-    at.gy = call->inputs[3];
+    at.gy = crn_reals_input(call, 3);
+    at.room = backward_room(crn_ref_input(call, 0), &call->op->attributes, at.x.half);
     crn_team_for(call->threads, (uint32_t)(at.batch * at.kv_heads), differentiate_group, &at);
 }

@@ -73,6 +73,12 @@ static const crn_kernel *kernels_of(cairn_op_kind kind, uint32_t *count) {
 static cairn_status open_cpu(const crn_device_options *options, crn_device **out,
                              cairn_error *err) {
     crn_device_options granted = *options;
+    *out = NULL;
+    if (options->math == CAIRN_MATH_BF16 && !crn_cpu_has_bf16())
+        return crn_fail(
+            err, CAIRN_EINVAL,
+            "this processor has no instructions for bf16 (AVX512_BF16) that oneDNN uses; "
+            "the backend cpu computes in fp32 here");
     granted.threads = crn_cpu_granted(options->threads);
     return crn_processor_open(&granted, kernels_of, crn_cpu_team, out, err);
 }

@@ -27,16 +27,16 @@ static void describe_weights(conv *c, uint32_t groups) {
     if (c->window.transposed) {
         dnnl_dims_t dims = {w[1], w[0], w[2], w[3]}, strides = {area, area * w[1], w[3], 1};
         c->plain_weights = crn_recipe_strided(c->recipe, 4, dims, strides);
-        c->any_weights = crn_recipe_any(c->recipe, 4, dims);
+        c->any_weights = crn_recipe_any(c->recipe, 4, dims, dnnl_f32);
     } else if (groups == 1) {
         dnnl_dims_t dims = {w[0], w[1], w[2], w[3]};
         c->plain_weights = crn_recipe_plain(c->recipe, w, 4);
-        c->any_weights = crn_recipe_any(c->recipe, 4, dims);
+        c->any_weights = crn_recipe_any(c->recipe, 4, dims, dnnl_f32);
     } else {
         uint32_t grouped[] = {groups, w[0] / groups, w[1], w[2], w[3]};
         dnnl_dims_t dims = {groups, w[0] / groups, w[1], w[2], w[3]};
         c->plain_weights = crn_recipe_plain(c->recipe, grouped, 5);
-        c->any_weights = crn_recipe_any(c->recipe, 5, dims);
+        c->any_weights = crn_recipe_any(c->recipe, 5, dims, dnnl_f32);
     }
 }
 
@@ -122,7 +122,7 @@ static void describe_image(const conv *c, cairn_id image, const crn_layout *out[
     out[STORED] = crn_recipe_stored(c->recipe, image);
     out[BLOCKED] = crn_recipe_blocked(c->recipe, shape, crn_cpu_block());
     out[PLAIN] = crn_recipe_plain(c->recipe, shape, 4);
-    out[ANY] = crn_recipe_any(c->recipe, 4, dims);
+    out[ANY] = crn_recipe_any(c->recipe, 4, dims, dnnl_f32);
 }
 
 /* Choose layouts: as stored, if there is a fast kernel for that; else the first pair of layouts

@@ -1,21 +1,22 @@
 /* cpu_elements.h: ops that compute each element of their result from the elements of one or two
- * operands at the same place, in any storage format that all of them have. */
+ * operands at the same place, in any storage format and type that all of them have. */
 #ifndef CRN_CPU_ELEMENTS_H
 #define CRN_CPU_ELEMENTS_H
 
-#include "backend/cpu/cpu_internal.h"
+#include "backend/cpu/cpu_reals.h"
 
 typedef struct crn_elements {
-    const float *a, *b; /* ops of one operand have it twice */
-    float *to;
+    crn_reals a, b; /* ops of one operand have it twice */
+    crn_reals to;
     size_t count;
 } crn_elements;
 
 static inline crn_elements crn_elements_of(const crn_call *call) {
-    return (crn_elements){.a = call->inputs[0],
-                          .b = call->op->input_count > 1 ? call->inputs[1] : call->inputs[0],
-                          .to = call->outputs[0],
-                          .count = call->storage[call->op->inputs[0]].bytes / sizeof(float)};
+    crn_reals a = crn_reals_input(call, 0);
+    return (crn_elements){.a = a,
+                          .b = crn_reals_input(call, call->op->input_count > 1 ? 1 : 0),
+                          .to = crn_reals_output(call, 0),
+                          .count = call->storage[call->op->inputs[0]].bytes / (a.half ? 2 : 4)};
 }
 
 /* A team computes chunks. Of a chunk a few elements are computed at a time, because the result may
@@ -38,12 +39,13 @@ static inline void crn_for_chunks(const crn_call *call, void *at, size_t count,
     CRN_VECTORISED static void name(void *context, uint32_t chunk) {                               \
         const crn_elements *at = context;                                                          \
         CRN_FOR_STEPS(at, chunk, i, length) {                                                      \
-            const float *a = at->a + i, *b = at->b + i;                                            \
-            float value[CRN_STEP];                                                                 \
+            float first[CRN_STEP], second[CRN_STEP], value[CRN_STEP];                              \
+            const float *a = crn_reals_load(at->a, i, length, first);                              \
+            const float *b = crn_reals_load(at->b, i, length, second);                             \
             (void)b;                                                                               \
             for (size_t k = 0; k < length; k++)                                                    \
                 value[k] = formula;                                                                \
-            memcpy(at->to + i, value, length * sizeof *value);                                     \
+            crn_reals_store(at->to, i, length, value);                                             \
         }                                                                                          \
     }
 

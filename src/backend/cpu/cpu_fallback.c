@@ -1,7 +1,9 @@
 /* cpu_fallback.c: runs the reference where this backend has no kernel.
  *
- *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result */
-#include "backend/cpu/cpu_internal.h"
+ *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result
+ *
+ * Operands that are bf16 are copied in the same way, as fp32. */
+#include "backend/cpu/cpu_elements.h"
 
 #define MOST_OPERANDS 64u /* images in one op; only a concatenation has many */
 
@@ -17,7 +19,7 @@ bool crn_cpu_fallback_fits(const crn_site *site) {
 
 /* The bytes of the plain copy of an operand; 0: it needs none. */
 static uint64_t copy_bytes(const cairn_graph *graph, const crn_storage *storage, cairn_id tensor) {
-    if (tensor == CAIRN_NONE || storage[tensor].block == 1)
+    if (tensor == CAIRN_NONE || (storage[tensor].block == 1 && !crn_is_half(storage, tensor)))
         return 0;
     return crn_align(cairn_graph_tensor(graph, tensor)->bytes);
 }
@@ -36,18 +38,18 @@ uint64_t crn_cpu_fallback_workspace(const crn_site *site) {
     return copies_bytes(site) + (reference->workspace == NULL ? 0 : reference->workspace(site));
 }
 
-/* ---- Changing layouts: elements of one or four bytes ---- */
+/* ---- Layouts: elements of one or four bytes ---- */
 
-typedef struct change {
+typedef struct change_of_layout {
     crn_image image;
     size_t size; /* of an element */
     const char *from;
     char *to;
     bool to_plain;
-} change;
+} change_of_layout;
 
 static void change_block(void *context, uint32_t index) {
-    const change *at = context;
+    const change_of_layout *at = context;
     const crn_image *image = &at->image;
     size_t n = index / image->blocks, channel = index % image->blocks * image->block;
     for (size_t l = 0; l < image->block; l++)
@@ -65,13 +67,37 @@ static void change_block(void *context, uint32_t index) {
         }
 }
 
-static void change_layout(const crn_call *call, cairn_id tensor, const void *from, void *to,
-                          bool to_plain) {
-    change at = {.image = crn_image_of(call, tensor),
-                 .size = cairn_graph_tensor(call->graph, tensor)->dtype == CAIRN_DTYPE_U8 ? 1 : 4,
-                 .from = from,
-                 .to = to,
-                 .to_plain = to_plain};
+/* ---- Types ---- */
+
+typedef struct change_of_type {
+    crn_reals from, to; /* one of them is bf16 */
+    size_t count;
+} change_of_type;
+
+CRN_VECTORISED static void change_chunk(void *context, uint32_t chunk) {
+    const change_of_type *at = context;
+    CRN_FOR_STEPS(at, chunk, i, length) {
+        float room[CRN_STEP];
+        crn_reals_store(at->to, i, length, crn_reals_load(at->from, i, length, room));
+    }
+}
+
+/* Copy an operand to the workspace, or back. */
+static void change(const crn_call *call, cairn_id tensor, const void *from, void *to,
+                   bool to_plain) {
+    if (crn_is_half(call->storage, tensor)) {
+        change_of_type at = {.from = {(void *)(uintptr_t)from, to_plain},
+                             .to = {to, !to_plain},
+                             .count = call->storage[tensor].bytes / sizeof(uint16_t)};
+        crn_for_chunks(call, &at, at.count, change_chunk);
+        return;
+    }
+    change_of_layout at = {
+        .image = crn_image_of(call, tensor),
+        .size = cairn_graph_tensor(call->graph, tensor)->dtype == CAIRN_DTYPE_U8 ? 1 : 4,
+        .from = from,
+        .to = to,
+        .to_plain = to_plain};
     crn_team_for(call->threads, crn_image_blocks(&at.image), change_block, &at);
 }
 
@@ -85,7 +111,7 @@ void crn_cpu_fallback(const crn_call *call) {
         void *copy = bytes > 0 ? (char *)call->workspace + used : NULL;
         inputs[i] = bytes > 0 ? copy : call->inputs[i];
         if (bytes > 0)
-            change_layout(call, op->inputs[i], call->inputs[i], copy, true);
+            change(call, op->inputs[i], call->inputs[i], copy, true);
         used += bytes;
     }
     for (uint32_t i = 0; i < op->output_count; i++) {
@@ -101,5 +127,5 @@ void crn_cpu_fallback(const crn_call *call) {
     reference_of(op)->run(&plain);
     for (uint32_t i = 0; i < op->output_count; i++)
         if (outputs[i] != call->outputs[i])
-            change_layout(call, op->outputs[i], outputs[i], call->outputs[i], false);
+            change(call, op->outputs[i], outputs[i], call->outputs[i], false);
 }

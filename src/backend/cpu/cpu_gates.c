@@ -1,7 +1,6 @@
 /* cpu_gates.c: the nonlinear ops of transformers, element by element. Formulas are those of the
  * reference (ref_gates.c). */
 #include "backend/cpu/cpu_elements.h"
-#include "backend/cpu/cpu_math.h"
 
 /* ---- gelu ---- */
 
@@ -72,34 +71,36 @@ void crn_cpu_multiply(const crn_call *call) {
 }
 
 typedef struct product {
-    const float *a, *b, *gy;
-    float *ga, *gb; /* NULL: not wanted */
+    crn_reals a, b, gy, ga, gb;
     size_t count;
 } product;
 
 CRN_VECTORISED static void multiply_bwd_chunk(void *context, uint32_t chunk) {
     const product *at = context;
     CRN_FOR_STEPS(at, chunk, i, length) {
-        float first[CRN_STEP], second[CRN_STEP];
+        float rooms[3][CRN_STEP], first[CRN_STEP], second[CRN_STEP];
+        const float *a = crn_reals_load(at->a, i, length, rooms[0]),
+                    *b = crn_reals_load(at->b, i, length, rooms[1]),
+                    *gy = crn_reals_load(at->gy, i, length, rooms[2]);
         for (size_t k = 0; k < length; k++) {
-            first[k] = at->gy[i + k] * at->b[i + k];
-            second[k] = at->gy[i + k] * at->a[i + k];
+            first[k] = gy[k] * b[k];
+            second[k] = gy[k] * a[k];
         }
-        if (at->ga != NULL)
-            memcpy(at->ga + i, first, length * sizeof *first);
-        if (at->gb != NULL)
-            memcpy(at->gb + i, second, length * sizeof *second);
+        if (at->ga.at != NULL)
+            crn_reals_store(at->ga, i, length, first);
+        if (at->gb.at != NULL)
+            crn_reals_store(at->gb, i, length, second);
     }
 }
 
-/* a, b, gy -> ga, gb */
+/* a, b, gy -> ga, gb; a gradient that is not wanted has no address */
 void crn_cpu_multiply_bwd(const crn_call *call) {
     crn_elements all = crn_elements_of(call);
     product at = {.a = all.a,
                   .b = all.b,
-                  .gy = call->inputs[2],
+                  .gy = crn_reals_input(call, 2),
                   .ga = all.to,
-                  .gb = crn_ref_out(call, 1),
+                  .gb = crn_reals_output(call, 1),
                   .count = all.count};
     crn_for_chunks(call, &at, at.count, multiply_bwd_chunk);
 }
@@ -107,24 +108,28 @@ void crn_cpu_multiply_bwd(const crn_call *call) {
 /* ---- swiglu ---- */
 
 typedef struct halves {
-    const float *x, *gy; /* gy: NULL forward */
-    float *to;
-    size_t rows, width; /* of a half */
+    crn_reals x, gy, to; /* gy: backward only */
+    size_t rows, width;  /* of a half */
 } halves;
 
 CRN_VECTORISED static void swiglu_row(void *context, uint32_t r) {
     const halves *at = context;
-    const float *restrict a = at->x + 2 * r * at->width, *restrict b = a + at->width;
-    float *restrict y = at->to + r * at->width;
-    for (size_t i = 0; i < at->width; i++)
-        y[i] = a[i] * crn_cpu_sigmoid(a[i]) * b[i];
+    for (size_t i = 0; i < at->width; i += CRN_STEP) {
+        size_t length = CRN_MIN(CRN_STEP, at->width - i), place = 2 * r * at->width + i;
+        float rooms[2][CRN_STEP], y[CRN_STEP];
+        const float *a = crn_reals_load(at->x, place, length, rooms[0]),
+                    *b = crn_reals_load(at->x, place + at->width, length, rooms[1]);
+        for (size_t k = 0; k < length; k++)
+            y[k] = a[k] * crn_cpu_sigmoid(a[k]) * b[k];
+        crn_reals_store(at->to, r * at->width + i, length, y);
+    }
 }
 
 static halves halves_of(const crn_call *call) {
     const cairn_tensor *x = crn_ref_input(call, 0);
-    return (halves){.x = call->inputs[0],
-                    .gy = call->op->input_count > 1 ? call->inputs[1] : NULL,
-                    .to = call->outputs[0],
+    return (halves){.x = crn_reals_input(call, 0),
+                    .gy = crn_reals_input(call, call->op->input_count > 1 ? 1 : 0),
+                    .to = crn_reals_output(call, 0),
                     .rows = crn_ref_rows(x),
                     .width = x->shape[x->rank - 1] / 2};
 }
@@ -137,18 +142,19 @@ void crn_cpu_swiglu(const crn_call *call) {
 
 CRN_VECTORISED static void swiglu_bwd_row(void *context, uint32_t r) {
     const halves *at = context;
-    const float *a = at->x + 2 * r * at->width, *b = a + at->width, *gy = at->gy + r * at->width;
-    float *gx = at->to + 2 * r * at->width;
     for (size_t i = 0; i < at->width; i += CRN_STEP) {
-        size_t length = CRN_MIN(CRN_STEP, at->width - i);
-        float first[CRN_STEP], second[CRN_STEP];
+        size_t length = CRN_MIN(CRN_STEP, at->width - i), place = 2 * r * at->width + i;
+        float rooms[3][CRN_STEP], first[CRN_STEP], second[CRN_STEP];
+        const float *a = crn_reals_load(at->x, place, length, rooms[0]),
+                    *b = crn_reals_load(at->x, place + at->width, length, rooms[1]),
+                    *gy = crn_reals_load(at->gy, r * at->width + i, length, rooms[2]);
         for (size_t k = 0; k < length; k++) {
-            float x = a[i + k], s = crn_cpu_sigmoid(x);
-            first[k] = gy[i + k] * b[i + k] * (s * (1 + x * (1 - s)));
-            second[k] = gy[i + k] * (x * s);
+            float x = a[k], s = crn_cpu_sigmoid(x);
+            first[k] = gy[k] * b[k] * (s * (1 + x * (1 - s)));
+            second[k] = gy[k] * (x * s);
         }
-        memcpy(gx + i, first, length * sizeof *first);
-        memcpy(gx + at->width + i, second, length * sizeof *second);
+        crn_reals_store(at->to, place, length, first);
+        crn_reals_store(at->to, place + at->width, length, second);
     }
 }
 

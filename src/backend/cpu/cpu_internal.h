@@ -30,6 +30,8 @@
 
 /* Channels of a block on this machine. */
 uint32_t crn_cpu_block(void);
+/* Whether oneDNN multiplies bf16 with instructions of the processor. */
+bool crn_cpu_has_bf16(void);
 CAIRN_MUST cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph,
                                       crn_storage *out, cairn_error *err);
 
@@ -106,6 +108,26 @@ void crn_cpu_product(crn_queue *queue, crn_team *threads, bool a_transposed, boo
                      size_t m, size_t n, size_t k, const float *a, const float *b, float keep,
                      float *c);
 
+/* ---- cpu_half_product.c ---- */
+
+/* A matrix of bf16 in memory, stored as its transpose or not. */
+typedef struct crn_half_matrix {
+    const void *at;
+    size_t pitch;
+    bool transposed;
+} crn_half_matrix;
+
+/* c [M, N] = a [M, K] b [K, N], or that added to c. Sums are in fp32. */
+typedef struct crn_half_product {
+    size_t m, n, k;
+    crn_half_matrix a, b;
+    void *c; /* bf16 or fp32 */
+    size_t c_pitch;
+    bool c_half, add;
+} crn_half_product;
+
+void crn_cpu_half_product(crn_queue *queue, crn_team *threads, crn_half_product product);
+
 /* ---- A head with its loss: cpu_head.c, cpu_token_loss.c ---- */
 
 extern const crn_kernel crn_cpu_heads[CRN_HEAD_WAYS];
@@ -121,6 +143,8 @@ void crn_cpu_head_lose(const crn_head_chunk *chunk);
 
 uint64_t crn_cpu_lstm_workspace(const crn_site *site);
 uint64_t crn_cpu_norm_workspace(const crn_site *site);
+uint64_t crn_cpu_row_norm_workspace(const crn_site *site);
+uint64_t crn_cpu_token_loss_workspace(const crn_site *site);
 uint64_t crn_cpu_attention_workspace(const crn_site *site);
 uint64_t crn_cpu_attention_bwd_workspace(const crn_site *site);
 

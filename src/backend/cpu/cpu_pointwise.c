@@ -2,7 +2,6 @@
  * work with any storage format if all operands have the same; channels that fill up a block stay
  * zero. */
 #include "backend/cpu/cpu_elements.h"
-#include "backend/cpu/cpu_math.h"
 #include "backend/dropout_mask.h"
 
 /* ---- pointwise ---- */
@@ -34,11 +33,22 @@ void crn_cpu_add(const crn_call *call) {
 /* ---- dropout ---- */
 
 typedef struct dropping {
-    crn_image image;
-    const float *from;
-    float *to;
+    crn_reals from, to;
+    size_t count;
+    crn_image image; /* if it is in blocks */
     crn_dropout_mask mask;
 } dropping;
+
+static void drop_chunk(void *context, uint32_t chunk) {
+    const dropping *at = context;
+    CRN_FOR_STEPS(at, chunk, i, length) {
+        float room[CRN_STEP], value[CRN_STEP];
+        const float *x = crn_reals_load(at->from, i, length, room);
+        for (size_t k = 0; k < length; k++)
+            value[k] = x[k] * crn_dropout_factor(&at->mask, i + k);
+        crn_reals_store(at->to, i, length, value);
+    }
+}
 
 /* The mask depends on the place of the element in plain layout. */
 static void drop_block(void *context, uint32_t index) {
@@ -46,30 +56,31 @@ static void drop_block(void *context, uint32_t index) {
     const crn_image *image = &at->image;
     size_t n = index / image->blocks, channel = index % image->blocks * image->block;
     size_t begin = index * image->plane * image->block;
+    const float *from = at->from.at;
+    float *to = at->to.at;
     for (size_t i = 0; i < image->plane; i++)
         for (size_t l = 0; l < image->block; l++) {
             size_t element = ((n * image->channels) + channel + l) * image->plane + i;
             float factor = crn_dropout_factor(&at->mask, element);
             size_t k = begin + i * image->block + l;
-            at->to[k] = channel + l < image->channels ? at->from[k] * factor : 0;
+            to[k] = channel + l < image->channels ? from[k] * factor : 0;
         }
 }
 
 /* x -> y = x * mask / (1 - p), and likewise gy -> gx; without training y = x */
 void crn_cpu_dropout(const crn_call *call) {
     cairn_id tensor = call->op->inputs[0];
-    if (call->storage[tensor].block == 1) {
-        crn_ref_dropout(call);
-        return;
-    }
-    dropping at = {.image = crn_image_of(call, tensor),
-                   .from = call->inputs[0],
-                   .to = call->outputs[0],
-                   .mask = crn_dropout_mask_of(call)};
-    if (call->training)
+    crn_elements all = crn_elements_of(call);
+    dropping at = {
+        .from = all.a, .to = all.to, .count = all.count, .mask = crn_dropout_mask_of(call)};
+    if (call->training && call->storage[tensor].block == 1) {
+        crn_for_chunks(call, &at, at.count, drop_chunk);
+    } else if (call->training) {
+        at.image = crn_image_of(call, tensor);
         crn_team_for(call->threads, crn_image_blocks(&at.image), drop_block, &at);
-    else if (at.to != at.from)
-        memcpy(at.to, at.from, call->storage[tensor].bytes);
+    } else if (at.to.at != at.from.at) {
+        memcpy(at.to.at, at.from.at, call->storage[tensor].bytes);
+    }
 }
 
 /* ---- moving channels ---- */

@@ -1,8 +1,7 @@
-/* cpu_rows.c: ops on rows: layer norm, RMS norm, and the loss over tokens. Formulas are those of
- * the reference (ref_row_norm.c, ref_loss.c). Sums along a row have sixteen lanes; sums over rows
- * are made of runs of a few rows, which are added in double precision. */
-#include "backend/cpu/cpu_internal.h"
-#include "backend/cpu/cpu_math.h"
+/* cpu_rows.c: layer norm and RMS norm. Formulas are those of the reference (ref_row_norm.c). Sums
+ * along a row have sixteen lanes; sums over rows are made of runs of a few rows, which are added in
+ * double precision. */
+#include "backend/cpu/cpu_reals.h"
 #include "backend/ref/row_norm.h"
 
 #include <math.h>
@@ -31,10 +30,28 @@ CRN_IN_LOOP float row_squares(const float *x, float mean, size_t count) {
     return crn_cpu_total(lane);
 }
 
+/* An operand of the norm. */
+CRN_IN_LOOP crn_reals reals_of(const crn_row_norm *at, const float *operand) {
+    return (crn_reals){(void *)(uintptr_t)operand, at->half};
+}
+
+/* Two rows of the calling thread. */
+static float *room_of(const crn_row_norm *at) {
+    return at->half ? at->rooms + 2 * crn_cpu_thread() * at->width : NULL;
+}
+
+uint64_t crn_cpu_row_norm_workspace(const crn_site *site) {
+    const cairn_tensor *x = cairn_graph_tensor(site->graph, site->op->inputs[0]);
+    uint64_t row = x->shape[x->rank - 1] * sizeof(float);
+    return crn_is_half(site->storage, site->op->inputs[0]) ? 2 * row * site->threads : 0;
+}
+
 CRN_VECTORISED static void normalise_row(void *context, uint32_t r) {
     const crn_row_norm *at = context;
-    const float *x = at->x + r * at->width, *gamma = at->gamma, *beta = at->beta;
-    float *y = at->y + r * at->width;
+    crn_reals to = reals_of(at, at->y);
+    float *room = room_of(at), *y = crn_reals_room(to, r * at->width, room);
+    const float *x = crn_reals_load(reals_of(at, at->x), r * at->width, at->width, room);
+    const float *gamma = at->gamma, *beta = at->beta;
     float mean = at->centred ? row_sum(x, at->width) / (float)at->width : 0;
     double variance = row_squares(x, mean, at->width) / (float)at->width;
     float inverse = (float)(1 / sqrt(variance + at->epsilon));
@@ -48,6 +65,7 @@ CRN_VECTORISED static void normalise_row(void *context, uint32_t r) {
     else
         for (size_t i = 0; i < at->width; i++)
             y[i] = (x[i] - mean) * inverse * gamma[i] + beta[i];
+    crn_reals_store(to, r * at->width, at->width, y);
 }
 
 /* The gradients of gamma and beta for a block of columns. */
@@ -59,7 +77,10 @@ CRN_VECTORISED static void sum_columns(void *context, uint32_t block) {
     for (size_t from = 0; from < at->rows; from += RUN) {
         float some_gamma[CRN_NORM_COLUMNS] = {0}, some_beta[CRN_NORM_COLUMNS] = {0};
         for (size_t r = from; r < CRN_MIN(at->rows, from + RUN); r++) {
-            const float *x = at->x + r * at->width + first, *gy = at->gy + r * at->width + first;
+            float rooms[2][CRN_NORM_COLUMNS];
+            size_t place = r * at->width + first;
+            const float *x = crn_reals_load(reals_of(at, at->x), place, count, rooms[0]);
+            const float *gy = crn_reals_load(reals_of(at, at->gy), place, count, rooms[1]);
             float mean = crn_row_norm_mean(at, r);
             float inverse = at->given_inverse[r];
             for (size_t i = 0; i < count; i++) {
@@ -82,8 +103,12 @@ CRN_VECTORISED static void sum_columns(void *context, uint32_t block) {
 
 CRN_VECTORISED static void differentiate_row(void *context, uint32_t r) {
     const crn_row_norm *at = context;
-    const float *x = at->x + r * at->width, *gy = at->gy + r * at->width, *gamma = at->gamma;
-    float *gx = at->gx + r * at->width;
+    crn_reals to = reals_of(at, at->gx);
+    float *room = room_of(at), *gx = crn_reals_room(to, r * at->width, room);
+    const float *gy = crn_reals_load(reals_of(at, at->gy), r * at->width, at->width, room);
+    const float *x = crn_reals_load(reals_of(at, at->x), r * at->width, at->width,
+                                    at->half ? room + at->width : NULL);
+    const float *gamma = at->gamma;
     float mean = crn_row_norm_mean(at, r), inverse = at->given_inverse[r];
     float sum[CRN_CPU_LANES] = {0}, product[CRN_CPU_LANES] = {0};
     size_t whole = at->width / CRN_CPU_LANES * CRN_CPU_LANES;
@@ -101,6 +126,7 @@ CRN_VECTORISED static void differentiate_row(void *context, uint32_t r) {
     float slope = crn_cpu_total(product) / (float)at->width;
     for (size_t i = 0; i < at->width; i++)
         gx[i] = inverse * (gy[i] * gamma[i] - shift - (x[i] - mean) * inverse * slope);
+    crn_reals_store(to, r * at->width, at->width, gx);
 }
 
 static const crn_row_norm_workers workers = {normalise_row, sum_columns, differentiate_row};

@@ -11,7 +11,7 @@ if(CAIRN_ONEDNN_FOUND)
         src/backend/cpu/cpu_recurrent.c src/backend/cpu/cpu_norm.c src/backend/cpu/cpu_pool.c
         src/backend/cpu/cpu_pointwise.c src/backend/cpu/cpu_fallback.c src/backend/cpu/cpu_gates.c
         src/backend/cpu/cpu_rows.c src/backend/cpu/cpu_attention.c src/backend/cpu/cpu_token_loss.c
-        src/backend/cpu/cpu_head.c)
+        src/backend/cpu/cpu_head.c src/backend/cpu/cpu_half_product.c)
     list(APPEND CAIRN_SOURCES ${CAIRN_CPU_SOURCES})
     set_source_files_properties(${CAIRN_CPU_SOURCES} PROPERTIES COMPILE_OPTIONS -O3)
     add_compile_definitions(CRN_ONEDNN)

@@ -3,9 +3,10 @@
  *     [N, C, H, W]  ->  [N, C/B, H, W, B]     B = 16 with 512-bit registers, else 8
  *
  * Tensors that share memory must have the same format. If one of them must be plain, all are
- * plain. */
+ * plain. With --math bf16 sequences of tokens are bf16 (sequence_storage.h); images stay fp32. */
 #include "backend/cpu/cpu_internal.h"
 #include "backend/formats.h"
+#include "backend/sequence_storage.h"
 #include "backend/storage_groups.h"
 
 #include <oneapi/dnnl/dnnl.h>
@@ -14,6 +15,11 @@ uint32_t crn_cpu_block(void) {
     return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core
                ? 16
                : 8;
+}
+
+bool crn_cpu_has_bf16(void) {
+    return (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core_bf16) ==
+           dnnl_cpu_isa_avx512_core_bf16;
 }
 
 /* Whether the tensor must be plain because others access it in plain layout, or because blocks
@@ -33,13 +39,11 @@ static void mark_plain(const cairn_graph *graph, const cairn_id *group, uint32_t
             plain[group[t]] = true;
 }
 
-static cairn_status block_images(const cairn_graph *graph, crn_arena *scratch, crn_storage *out) {
+static cairn_status block_images(const cairn_graph *graph, const cairn_id *group,
+                                 crn_arena *scratch, crn_storage *out) {
     uint32_t tensors = cairn_graph_tensor_count(graph), block = crn_cpu_block();
-    cairn_id *group;
     bool *plain;
-    CRN_TAKE(scratch, group, tensors);
     CRN_TAKE(scratch, plain, tensors);
-    crn_storage_groups(graph, group);
     mark_plain(graph, group, block, plain);
     for (cairn_id t = 0; t < tensors; t++)
         if (!plain[group[t]])
@@ -47,13 +51,28 @@ static cairn_status block_images(const cairn_graph *graph, crn_arena *scratch, c
     return CAIRN_OK;
 }
 
+static cairn_status store_all(crn_device *device, const cairn_graph *graph, crn_arena *scratch,
+                              crn_storage *out, cairn_error *err) {
+    cairn_id *group;
+    uint32_t halved;
+    CRN_TAKE(scratch, group, cairn_graph_tensor_count(graph));
+    crn_storage_groups(graph, group);
+    CRN_TRY(block_images(graph, group, scratch, out));
+    if (!crn_processor_is_half(device))
+        return CAIRN_OK;
+    CRN_TRY(crn_halve_sequences(graph, group, scratch, out, &halved));
+    return halved > 0 ? CAIRN_OK
+                      : crn_fail(err, CAIRN_EINVAL,
+                                 "on the backend cpu only sequences of tokens can be bf16, and the "
+                                 "network has none: images and all other tensors are fp32 there");
+}
+
 cairn_status crn_cpu_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
                            cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = crn_graph_allocator(graph);
-    (void)device;
     crn_arena_init(&scratch, &allocator);
-    cairn_status status = block_images(graph, &scratch, out);
+    cairn_status status = store_all(device, graph, &scratch, out, err);
     crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }

@@ -1,23 +1,26 @@
 /* cpu_token_loss.c: softmax and the mean negative log likelihood of tokens, row by row. Formulas
- * are those of the reference (ref_loss.c). The losses of the rows are added up in order. */
-#include "backend/cpu/cpu_internal.h"
-#include "backend/cpu/cpu_math.h"
+ * are those of the reference (ref_loss.c). The losses of the rows are added up in order.
+ *
+ * If the logits are bf16, the forward op makes their gradient in the place of the probabilities, so
+ * that it is rounded once, and the backward op only moves it. */
+#include "backend/cpu/cpu_reals.h"
 
 #include <math.h>
 
 typedef struct token_loss {
-    const float *from;     /* [R, V]: the logits; backward: the probabilities */
+    crn_reals from;        /* [R, V]: the logits; backward: the probabilities */
     const int32_t *labels; /* [R] */
-    float *to;             /* [R, V]: the probabilities or NULL; backward: the gradient */
+    crn_reals to;          /* [R, V]: the probabilities, if wanted; backward: the gradient */
     double *parts;         /* [R] */
     size_t rows, words;
     double smoothing, count; /* of labels that are not ignored, at least 1 */
-    uint8_t *hits;           /* of a head: [R] */
+    uint8_t *hits;           /* [R], where the gradient is made with the loss */
+    float *rooms;            /* of bf16: a row of each thread */
 } token_loss;
 
 static token_loss shape_of(const crn_call *call) {
     const cairn_tensor *logits = crn_ref_input(call, 0);
-    token_loss at = {.from = call->inputs[0],
+    token_loss at = {.from = crn_reals_input(call, 0),
                      .labels = call->inputs[1],
                      .rows = crn_ref_rows(logits),
                      .words = logits->shape[logits->rank - 1],
@@ -68,9 +71,8 @@ CRN_IN_LOOP void sums_of(const float *x, size_t count, float largest, double *po
     }
 }
 
-CRN_VECTORISED static void row_loss(void *context, uint32_t r) {
-    const token_loss *at = context;
-    const float *x = at->from + r * at->words;
+/* The loss of a row of logits, and their probabilities unless `p` is NULL. */
+CRN_VECTORISED static void lose(const token_loss *at, size_t r, const float *x, float *p) {
     int32_t label = at->labels[r];
     double powers, values, wanted = (double)NAN;
     float largest = largest_of(x, at->words);
@@ -79,31 +81,17 @@ CRN_VECTORISED static void row_loss(void *context, uint32_t r) {
         wanted = (1 - at->smoothing) * x[label] +
                  (at->smoothing > 0 ? at->smoothing * (values / (double)at->words) : 0);
     at->parts[r] = label < 0 ? 0 : log(powers) - (wanted - largest);
-    if (at->to == NULL)
+    if (p == NULL)
         return;
-    float *p = at->to + r * at->words, factor = (float)(1 / powers);
+    float factor = (float)(1 / powers);
     for (size_t i = 0; i < at->words; i++)
         p[i] = crn_cpu_exp(x[i] - largest) * factor;
 }
 
-/* logits [..., V], labels [...] -> loss [1], probabilities [..., V] */
-void crn_cpu_token_cross_entropy(const crn_call *call) {
-    token_loss at = shape_of(call);
-    at.to = crn_ref_out(call, 1);
-    at.parts = call->workspace;
-    crn_team_for(call->threads, (uint32_t)at.rows, row_loss, &at);
-    double sum = 0;
-    for (size_t r = 0; r < at.rows; r++)
-        sum += at.parts[r];
-    if (call->outputs[0] != NULL)
-        *(float *)call->outputs[0] = (float)(sum / at.count);
-}
-
-CRN_VECTORISED static void row_bwd(void *context, uint32_t r) {
-    const token_loss *at = context;
-    const float *p = at->from + r * at->words;
-    float *gx = at->to + r * at->words, count = (float)at->count;
-    float spread = (float)(at->smoothing / (double)at->words);
+/* The gradient of a row from its probabilities, which may be in its place. */
+CRN_VECTORISED static void differentiate(const token_loss *at, size_t r, const float *p,
+                                         float *gx) {
+    float count = (float)at->count, spread = (float)(at->smoothing / (double)at->words);
     int32_t label = at->labels[r];
     if (label < 0) {
         memset(gx, 0, at->words * sizeof *gx);
@@ -116,31 +104,81 @@ CRN_VECTORISED static void row_bwd(void *context, uint32_t r) {
         gx[label] = (hit - ((float)(1 - at->smoothing) + spread)) / count;
 }
 
+static void forward_row(void *context, uint32_t r) {
+    const token_loss *at = context;
+    const float *x = (const float *)at->from.at + r * at->words;
+    lose(at, r, x, at->to.at != NULL ? (float *)at->to.at + r * at->words : NULL);
+}
+
+static void backward_row(void *context, uint32_t r) {
+    const token_loss *at = context;
+    size_t first = r * at->words;
+    differentiate(at, r, (const float *)at->from.at + first, (float *)at->to.at + first);
+}
+
+/* The loss and the gradient. */
+CRN_VECTORISED static void whole_row(void *context, uint32_t r) {
+    const token_loss *at = context;
+    size_t first = r * at->words;
+    float *room = at->from.half ? at->rooms + crn_cpu_thread() * at->words : NULL;
+    const float *x = crn_reals_load(at->from, first, at->words, room);
+    float *to = at->to.at != NULL ? crn_reals_room(at->to, first, room) : NULL;
+    at->hits[r] = crn_is_likeliest(x, (uint32_t)at->words, 1, at->labels[r]);
+    lose(at, r, x, to);
+    if (to == NULL)
+        return;
+    differentiate(at, r, to, to);
+    crn_reals_store(at->to, first, at->words, to);
+}
+
+/* ---- ops ---- */
+
+/* The losses of the rows; of bf16 also the hits, and the rooms. */
+uint64_t crn_cpu_token_loss_workspace(const crn_site *site) {
+    const cairn_tensor *logits = cairn_graph_tensor(site->graph, site->op->inputs[0]);
+    if (!crn_is_half(site->storage, site->op->inputs[0]))
+        return crn_ref_cross_entropy_workspace(site);
+    uint64_t rows = crn_ref_rows(logits), words = logits->shape[logits->rank - 1];
+    return crn_align(rows * sizeof(double)) + crn_align(rows) +
+           site->threads * words * sizeof(float);
+}
+
+/* logits [..., V], labels [...] -> loss [1], probabilities [..., V] */
+void crn_cpu_token_cross_entropy(const crn_call *call) {
+    token_loss at = shape_of(call);
+    at.to = crn_reals_output(call, 1);
+    at.parts = call->workspace;
+    at.hits = (uint8_t *)call->workspace + crn_align(at.rows * sizeof(double));
+    at.rooms = (void *)(at.hits + crn_align(at.rows));
+    crn_team_for(call->threads, (uint32_t)at.rows, at.from.half ? whole_row : forward_row, &at);
+    double sum = 0;
+    for (size_t r = 0; r < at.rows; r++)
+        sum += at.parts[r];
+    if (call->outputs[0] != NULL)
+        *(float *)call->outputs[0] = (float)(sum / at.count);
+}
+
 /* probabilities [..., V], labels [...] -> gradient of the logits, which may be in their place */
 void crn_cpu_token_cross_entropy_bwd(const crn_call *call) {
     token_loss at = shape_of(call);
-    at.to = call->outputs[0];
-    crn_team_for(call->threads, (uint32_t)at.rows, row_bwd, &at);
+    at.to = crn_reals_output(call, 0);
+    if (!at.from.half)
+        crn_team_for(call->threads, (uint32_t)at.rows, backward_row, &at);
+    else if (at.to.at != at.from.at)
+        memcpy(at.to.at, at.from.at, call->storage[call->op->inputs[0]].bytes);
 }
 
-/* ---- A chunk of a head: the loss, and the gradient in place of the logits ---- */
-
-static void lose_row(void *context, uint32_t r) {
-    const token_loss *at = context;
-    at->hits[r] = crn_is_likeliest(at->from + r * at->words, (uint32_t)at->words, 1, at->labels[r]);
-    row_loss(context, r);
-    row_bwd(context, r);
-}
-
+/* A chunk of a head: the loss, and the gradient in place of the logits. */
 void crn_cpu_head_lose(const crn_head_chunk *chunk) {
-    token_loss at = {.from = chunk->logits,
+    token_loss at = {.from = {chunk->logits, chunk->half},
                      .labels = chunk->labels,
-                     .to = chunk->logits,
+                     .to = {chunk->logits, chunk->half},
                      .parts = chunk->parts,
                      .rows = chunk->rows,
                      .words = chunk->words,
                      .smoothing = chunk->smoothing,
                      .count = chunk->count,
-                     .hits = chunk->hits};
-    crn_team_for(chunk->threads, (uint32_t)chunk->rows, lose_row, &at);
+                     .hits = chunk->hits,
+                     .rooms = chunk->rooms};
+    crn_team_for(chunk->threads, (uint32_t)chunk->rows, whole_row, &at);
 }

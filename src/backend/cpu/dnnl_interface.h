@@ -14,16 +14,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- Layouts: of 32-bit floats ---- */
+/* ---- Layouts ---- */
 
 typedef struct crn_layout {
     dnnl_memory_desc_t of; /* version 2: a structure; version 3: a pointer */
 } crn_layout;
 
 bool crn_dnnl_layout_by_tag(crn_layout *out, int rank, const dnnl_dims_t dims,
-                            dnnl_format_tag_t tag);
+                            dnnl_data_type_t type, dnnl_format_tag_t tag);
 bool crn_dnnl_layout_by_strides(crn_layout *out, int rank, const dnnl_dims_t dims,
-                                const dnnl_dims_t strides);
+                                dnnl_data_type_t type, const dnnl_dims_t strides);
 
 /* A copy of the layout that a primitive requires for an operand; `query` is dnnl_query_*_md. */
 bool crn_dnnl_layout_of(crn_layout *out, dnnl_primitive_desc_t primitive, dnnl_query_t query);
@@ -63,6 +63,10 @@ bool crn_dnnl_convolution(dnnl_primitive_desc_t *out, const crn_dnnl_setting *se
                           const crn_dnnl_window *window);
 bool crn_dnnl_linear(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
                      crn_dnnl_pass pass, const crn_dnnl_operands *operands);
+
+/* c = a b, or that added to c; oneDNN allocates its own scratchpad. */
+bool crn_dnnl_product(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const crn_layout *a,
+                      const crn_layout *b, const crn_layout *c, bool add);
 bool crn_dnnl_reorder(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,
                       const crn_layout *from, const crn_layout *to);
 

@@ -5,13 +5,13 @@
 /* ---- Layouts ---- */
 
 bool crn_dnnl_layout_by_tag(crn_layout *out, int rank, const dnnl_dims_t dims,
-                            dnnl_format_tag_t tag) {
-    return dnnl_memory_desc_create_with_tag(&out->of, rank, dims, dnnl_f32, tag) == dnnl_success;
+                            dnnl_data_type_t type, dnnl_format_tag_t tag) {
+    return dnnl_memory_desc_create_with_tag(&out->of, rank, dims, type, tag) == dnnl_success;
 }
 
 bool crn_dnnl_layout_by_strides(crn_layout *out, int rank, const dnnl_dims_t dims,
-                                const dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(&out->of, rank, dims, dnnl_f32, strides) ==
+                                dnnl_data_type_t type, const dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(&out->of, rank, dims, type, strides) ==
            dnnl_success;
 }
 
@@ -96,6 +96,34 @@ bool crn_dnnl_linear(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting
         return dnnl_inner_product_backward_data_primitive_desc_create(
                    out, s->engine, src, weights, dst, s->forward, s->attributes) == dnnl_success;
     }
+}
+
+/* Attributes that add to the result. */
+static bool create_adding(dnnl_primitive_attr_t *out) {
+    dnnl_post_ops_t ops;
+    if (dnnl_primitive_attr_create(out) != dnnl_success)
+        return false;
+    bool made = dnnl_post_ops_create(&ops) == dnnl_success;
+    if (made) {
+        made = dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef) == dnnl_success &&
+               dnnl_primitive_attr_set_post_ops(*out, ops) == dnnl_success;
+        dnnl_post_ops_destroy(ops);
+    }
+    if (!made)
+        dnnl_primitive_attr_destroy(*out);
+    return made;
+}
+
+bool crn_dnnl_product(dnnl_primitive_desc_t *out, dnnl_engine_t engine, const crn_layout *a,
+                      const crn_layout *b, const crn_layout *c, bool add) {
+    dnnl_primitive_attr_t attributes = NULL;
+    if (add && !create_adding(&attributes))
+        return false;
+    bool made = dnnl_matmul_primitive_desc_create(out, engine, a->of, b->of, NULL, c->of,
+                                                  attributes) == dnnl_success;
+    if (add)
+        dnnl_primitive_attr_destroy(attributes);
+    return made;
 }
 
 bool crn_dnnl_reorder(dnnl_primitive_desc_t *out, const crn_dnnl_setting *setting,

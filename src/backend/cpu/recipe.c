@@ -48,24 +48,29 @@ static crn_layout *next(crn_recipe *recipe) {
 }
 
 static const crn_layout *tagged(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
-                                dnnl_format_tag_t tag) {
+                                dnnl_data_type_t type, dnnl_format_tag_t tag) {
     crn_layout *to = next(recipe);
-    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_by_tag(to, rank, dims, tag));
+    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_by_tag(to, rank, dims, type, tag));
 }
 
-const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank) {
+const crn_layout *crn_recipe_typed(crn_recipe *recipe, const uint32_t *shape, uint32_t rank,
+                                   dnnl_data_type_t type) {
     static const dnnl_format_tag_t tags[] = {
         dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde};
     dnnl_dims_t dims;
     for (uint32_t i = 0; i < rank; i++)
         dims[i] = shape[i];
-    return tagged(recipe, (int)rank, dims,
+    return tagged(recipe, (int)rank, dims, type,
                   rank < CRN_LENGTH(tags) ? tags[rank] : dnnl_format_tag_undef);
+}
+
+const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank) {
+    return crn_recipe_typed(recipe, shape, rank, dnnl_f32);
 }
 
 const crn_layout *crn_recipe_blocked(crn_recipe *recipe, const uint32_t shape[4], uint32_t block) {
     dnnl_dims_t dims = {shape[0], shape[1], shape[2], shape[3]};
-    return tagged(recipe, 4, dims, block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
+    return tagged(recipe, 4, dims, dnnl_f32, block == 16 ? dnnl_nChw16c : dnnl_nChw8c);
 }
 
 const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor) {
@@ -75,14 +80,16 @@ const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor) {
                      : crn_recipe_plain(recipe, t->shape, t->rank);
 }
 
-const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims) {
-    return tagged(recipe, rank, dims, dnnl_format_tag_any);
+const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
+                                 dnnl_data_type_t type) {
+    return tagged(recipe, rank, dims, type, dnnl_format_tag_any);
 }
 
 const crn_layout *crn_recipe_strided(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
                                      const dnnl_dims_t strides) {
     crn_layout *to = next(recipe);
-    return to == NULL ? NULL : keep(recipe, crn_dnnl_layout_by_strides(to, rank, dims, strides));
+    return to == NULL ? NULL
+                      : keep(recipe, crn_dnnl_layout_by_strides(to, rank, dims, dnnl_f32, strides));
 }
 
 const crn_layout *crn_recipe_wanted(crn_recipe *recipe, dnnl_primitive_desc_t what,

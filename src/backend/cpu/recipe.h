@@ -62,16 +62,19 @@ typedef void crn_recipe_builder(crn_recipe *recipe);
 
 /* ---- Layouts: owned by the recipe; NULL if it has failed ---- */
 
-/* The layout of a tensor as it is stored; of a shape in the order of its dimensions; of an image in
- * blocks of channels. */
+/* The layout of a tensor as it is stored; of a shape in the order of its dimensions, of floats or
+ * of any type; of an image in blocks of channels. */
 const crn_layout *crn_recipe_stored(crn_recipe *recipe, cairn_id tensor);
 const crn_layout *crn_recipe_plain(crn_recipe *recipe, const uint32_t *shape, uint32_t rank);
+const crn_layout *crn_recipe_typed(crn_recipe *recipe, const uint32_t *shape, uint32_t rank,
+                                   dnnl_data_type_t type);
 const crn_layout *crn_recipe_blocked(crn_recipe *recipe, const uint32_t shape[4], uint32_t block);
 
 /* A layout with strides between elements; a layout that oneDNN chooses. */
 const crn_layout *crn_recipe_strided(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
                                      const dnnl_dims_t strides);
-const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims);
+const crn_layout *crn_recipe_any(crn_recipe *recipe, int rank, const dnnl_dims_t dims,
+                                 dnnl_data_type_t type);
 
 /* The layout that a primitive requires for an operand; `query` is dnnl_query_*_md. */
 const crn_layout *crn_recipe_wanted(crn_recipe *recipe, dnnl_primitive_desc_t what,

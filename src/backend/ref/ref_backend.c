@@ -32,6 +32,9 @@ const crn_kernel *crn_ref_kernels(cairn_op_kind kind, uint32_t *count) {
 
 static cairn_status open_ref(const crn_device_options *options, crn_device **out,
                              cairn_error *err) {
+    *out = NULL;
+    if (options->math == CAIRN_MATH_BF16)
+        return crn_fail(err, CAIRN_EINVAL, "the backend ref computes in fp32, not in bf16");
     return crn_processor_open(options, crn_ref_kernels, NULL, out, err);
 }
 

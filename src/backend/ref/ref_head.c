@@ -21,9 +21,18 @@ bool crn_ref_head_fits(const crn_site *site, uint32_t chunks) {
     return crn_head_can_be_cut(site->graph, site->op, chunks);
 }
 
-uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks) {
-    return bytes_of_parts(site) + bytes_of_hits(site) +
-           crn_head_logits(site->graph, site->op, chunks) * sizeof(float);
+static uint32_t size_of_real(const crn_site *site) {
+    return site->storage[site->op->inputs[0]].type == CRN_BF16 ? 2 : 4;
+}
+
+static uint64_t bytes_of_logits(const crn_site *site, uint32_t chunks) {
+    return crn_align(crn_head_logits(site->graph, site->op, chunks) * size_of_real(site));
+}
+
+uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks,
+                                const crn_head_steps *steps) {
+    return bytes_of_parts(site) + bytes_of_hits(site) + bytes_of_logits(site, chunks) +
+           (steps->rooms != NULL ? steps->rooms(site, chunks) : 0);
 }
 
 static double count_labels(const int32_t *labels, size_t rows) {
@@ -39,7 +48,8 @@ void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps
     crn_site site = crn_site_of(call);
     size_t rows = crn_head_rows(call->graph, call->op);
     double *parts = call->workspace, sum = 0;
-    char *hits = (char *)call->workspace + bytes_of_parts(&site);
+    char *hits = (char *)call->workspace + bytes_of_parts(&site),
+         *logits = hits + bytes_of_hits(&site);
     crn_head_chunk chunk = {.queue = call->queue,
                             .threads = call->threads,
                             .rows = rows / chunks,
@@ -48,21 +58,24 @@ void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps
                             .x = call->inputs[0],
                             .weight = call->params[0],
                             .labels = call->inputs[1],
-                            .logits = (void *)(hits + bytes_of_hits(&site)),
+                            .logits = logits,
                             .x_gradient = call->outputs[1],
                             .weight_gradient = call->outputs[2],
                             .parts = parts,
                             .hits = (uint8_t *)hits,
                             .smoothing = call->op->attributes.smoothing,
-                            .count = count_labels(call->inputs[1], rows)};
+                            .count = count_labels(call->inputs[1], rows),
+                            .half = size_of_real(&site) == 2,
+                            .rooms = logits + bytes_of_logits(&site, chunks)};
+    size_t bytes = chunk.rows * chunk.features * size_of_real(&site);
     for (uint32_t c = 0; c < chunks; c++) {
         steps->multiply(&chunk);
         steps->lose(&chunk);
         steps->weigh(&chunk);
         steps->spread(&chunk);
         chunk.add = true;
-        chunk.x += chunk.rows * chunk.features;
-        chunk.x_gradient += chunk.rows * chunk.features;
+        chunk.x = (const char *)chunk.x + bytes;
+        chunk.x_gradient = (char *)chunk.x_gradient + bytes;
         chunk.labels += chunk.rows;
         chunk.parts += chunk.rows;
         chunk.hits += chunk.rows;
@@ -98,7 +111,7 @@ static void spread(const crn_head_chunk *chunk) {
     crn_ref_product_data(chunk->threads, &product);
 }
 
-static const crn_head_steps steps = {crn_ref_head_multiply, crn_ref_head_lose, weigh, spread};
+static const crn_head_steps steps = {crn_ref_head_multiply, crn_ref_head_lose, weigh, spread, NULL};
 
 CRN_HEAD_FUNCTIONS(1)
 CRN_HEAD_FUNCTIONS(2)

@@ -141,29 +141,34 @@ typedef struct crn_head_chunk {
     crn_queue *queue; /* receives the failure of a library */
     crn_team *threads;
     size_t rows, features, words; /* R, D, V */
-    const float *x, *weight;      /* [R, D], [V, D] */
+    const void *x;                /* [R, D] */
+    const float *weight;          /* [V, D] */
     const int32_t *labels;        /* [R] */
-    float *logits;                /* [R, V]; then their gradient */
-    float *x_gradient;            /* [R, D] */
+    void *logits;                 /* [R, V]; then their gradient */
+    void *x_gradient;             /* [R, D] */
     float *weight_gradient;       /* [V, D]; `add`: it is added to */
     double *parts;                /* [R]: losses */
     uint8_t *hits;                /* [R]: whether the label is the likeliest word */
     double smoothing, count;      /* labels of all chunks that are not ignored, at least 1 */
     bool add;
+    bool half;   /* cpu: x, the logits and the gradients of both are bf16, */
+    void *rooms; /* and this follows the logits in the workspace */
 } crn_head_chunk;
 
 typedef struct crn_head_steps {
     void (*multiply)(const crn_head_chunk *chunk); /* logits = x weight' */
     void (*lose)(
         const crn_head_chunk *chunk); /* parts, hits; the gradient in place of the logits */
-    void (*weigh)(const crn_head_chunk *chunk);  /* the gradient of the weight */
-    void (*spread)(const crn_head_chunk *chunk); /* the gradient of x */
+    void (*weigh)(const crn_head_chunk *chunk);               /* the gradient of the weight */
+    void (*spread)(const crn_head_chunk *chunk);              /* the gradient of x */
+    uint64_t (*rooms)(const crn_site *site, uint32_t chunks); /* bytes; NULL: 0 */
 } crn_head_steps;
 
-/* Run a head_loss. Its workspace begins with the parts, then come the hits. */
+/* Run a head_loss. Its workspace begins with the parts; then come the hits, the logits and the
+ * rooms. */
 void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps *steps);
 bool crn_ref_head_fits(const crn_site *site, uint32_t chunks);
-uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks);
+uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks, const crn_head_steps *steps);
 
 /* The kernels of a head_loss: functions for each number of chunks, and the list of them. */
 #define CRN_HEAD_FUNCTIONS(n)                                                                      \
@@ -171,7 +176,7 @@ uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks);
         return crn_ref_head_fits(site, n);                                                         \
     }                                                                                              \
     static uint64_t workspace_##n(const crn_site *site) {                                          \
-        return crn_ref_head_workspace(site, n);                                                    \
+        return crn_ref_head_workspace(site, n, &steps);                                            \
     }                                                                                              \
     static void run_##n(const crn_call *call) {                                                    \
         crn_ref_head_by(call, n, &steps);                                                          \

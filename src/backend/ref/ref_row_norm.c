@@ -82,7 +82,9 @@ static crn_row_norm shape_of(const crn_call *call, bool centred) {
                           .rows = crn_ref_rows(x),
                           .width = x->shape[x->rank - 1],
                           .epsilon = call->op->attributes.epsilon,
-                          .centred = centred};
+                          .centred = centred,
+                          .half = call->storage[call->op->inputs[0]].type == CRN_BF16,
+                          .rooms = call->workspace};
 }
 
 void crn_row_norm_forward(const crn_call *call, bool centred, const crn_row_norm_workers *workers) {

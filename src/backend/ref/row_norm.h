@@ -15,6 +15,9 @@ typedef struct crn_row_norm {
     size_t rows, width;
     double epsilon;
     bool centred; /* a layer norm */
+    /* cpu: x, y, gy and gx are bf16, and a thread has two rows of floats */
+    bool half;
+    float *rooms;
 } crn_row_norm;
 
 /* Each worker gets a crn_row_norm and a row, or in sum_columns a block of columns. */
