@@ -206,7 +206,7 @@ static int open_model(const cli_args *args, cli_model *out) {
     uint64_t slots;
     if (!cli_flag(args, "whole")) {
         if (cli_value(args, "optimizer-slots") != NULL)
-            return cli_usage_error(args, "--optimizer-slots is for --whole");
+            return cli_usage_error(args, "--optimizer-slots needs --whole");
         return cli_model_open(args, name, out);
     }
     if (!cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots))

@@ -55,7 +55,7 @@ static int check_loss(cli_training *t, const cairn_train_result *r) {
             "cairn: the loss of step %llu is not finite; a smaller --lr, --warmup or --normalise "
             "data may help%s\n",
             (unsigned long long)r->step,
-            t->stop_on_nan ? ", and --stop-on-nan no goes on all the same" : "");
+            t->stop_on_nan ? "; with --stop-on-nan no the run continues" : "");
     return t->stop_on_nan ? CLI_WRONG_INPUT : CLI_DONE;
 }
 

@@ -116,8 +116,8 @@ static int check_input(const cli_args *args, const cairn_zoo_entry *entry,
         numbers_of(given) == numbers_of(entry->defaults.input))
         return CLI_DONE;
     if (entry->defaults.input[0] == 0)
-        return cli_usage_error(args, "%s reads tokens; give their number, --seq, and no --input",
-                               entry->name);
+        return cli_usage_error(
+            args, "%s reads tokens: give their number with --seq instead of --input", entry->name);
     return cli_usage_error(args, "--input must be %s for %s, not \"%s\"",
                            entry->defaults.input[2] > 0 ? "CHANNELSxHEIGHTxWIDTH"
                                                         : "FEATURESxHIDDEN",
@@ -473,8 +473,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     out->no_offload = cli_flag(args, "no-offload");
     if (out->smoothing > 0 && !cairn_model_importer(name)->sized) {
         fprintf(stderr,
-                "cairn: the graph of %s says itself how labels are smoothed; leave out "
-                "--label-smoothing\n",
+                "cairn: the graph of %s has its own label smoothing; leave out --label-smoothing\n",
                 name);
         return CLI_WRONG_INPUT;
     }
@@ -482,7 +481,7 @@ static int open_model(const cli_args *args, const char *name, cli_model *out) {
     if (backend == NULL && cli_runs(args))
         backend = cairn_device_list(0)->name;
     if (backend == NULL && cli_value(args, "math") != NULL)
-        return cli_usage_error(args, "--math is of a backend: give --backend too");
+        return cli_usage_error(args, "--math needs --backend");
     cairn_status status = load_model(name, cli_value(args, "machine"), out, &err);
     if (status == CAIRN_OK)
         status = cli_model_bind(args, out, backend, (uint32_t)threads, &err);
@@ -502,9 +501,8 @@ static int read_clips(const cli_args *args, uint32_t updates, cli_model *model) 
     model->micro_batches = (uint32_t)micro_batches;
     model->header.clips = norm == 0 ? 0 : micro_batches > 1 ? 2 : 1;
     if (norm > 0 && updates == 0)
-        return cli_usage_error(args,
-                               "--clip-norm needs updates in the plan: --budget or no budget, "
-                               "and --algorithm auto or none named");
+        return cli_usage_error(args, "--clip-norm needs updates in the plan: leave out "
+                                     "--activation-budget, and any --algorithm but auto");
     return CLI_DONE;
 }
 

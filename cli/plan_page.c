@@ -57,9 +57,8 @@ int cli_write_page(const cli_args *args, const cli_model *model, const cairn_sol
                    uint64_t stationary, uint64_t budget, const cairn_sim_step *measured) {
     const char *path = cli_value(args, "html");
     if (path == NULL)
-        return cli_value(args, "against") == NULL
-                   ? CLI_DONE
-                   : cli_usage_error(args, "--against needs --html, where it is shown");
+        return cli_value(args, "against") == NULL ? CLI_DONE
+                                                  : cli_usage_error(args, "--against needs --html");
     cairn_error err = {0};
     cairn_page *page;
     cairn_text text;

@@ -165,7 +165,7 @@ static int lock_folder(cli_training *t) {
         return CLI_DONE;
     if (errno != EWOULDBLOCK)
         return CLI_DONE; /* a file system without locks */
-    fprintf(stderr, "cairn: another run is at work in %s\n", t->folder);
+    fprintf(stderr, "cairn: another process is training in %s\n", t->folder);
     return CLI_WRONG_INPUT;
 }
 

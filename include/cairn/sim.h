@@ -36,13 +36,13 @@ extern "C" {
     X(FETCH_RESIDENT, 16, "fetches %s, which is still there")                                      \
     X(WAIT_FOR_NOTHING, 17, "waits for %s, which is not being copied")                             \
     X(ONCE_TWICE, 18, "repeats the effect of %s, which must happen once")                          \
-    X(NEVER_AGAIN, 19, "runs %s again, which must not be")                                         \
+    X(NEVER_AGAIN, 19, "runs %s again, which is forbidden")                                        \
     X(NO_IMPLEMENTATION, 20, "runs %s by an implementation that it does not have")                 \
     X(NOT_OF_GOAL, 21, "runs %s, which has no place in a plan for evaluation")                     \
     X(OVER_BUDGET, 22, "needs more memory than the budget, with %s")                               \
     X(HOST_FULL, 23, "offloads %s, for which the host has no memory left")                         \
     X(NEVER_MADE, 24, "%s, which the step must give, was never made or not kept")                  \
-    X(LEFT_AT_END, 25, "%s is still there and was to be freed")                                    \
+    X(LEFT_AT_END, 25, "%s is still in memory and should have been freed")                         \
     X(EFFECT_MISSING, 26, "%s, whose effect must happen once, was not run")                        \
     X(OTHER_IMPLEMENTATION, 27, "runs %s again by another implementation than before")             \
     X(READ_UPDATED, 28, "reads %s after its update")                                               \

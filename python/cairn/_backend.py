@@ -174,7 +174,7 @@ class Backend:
         try:
             plan = _distributed.plan(planner, size - variant.beside)
         except BudgetError as error:
-            warnings.warn(f"cairn: {error}; training goes on with the smallest plan", stacklevel=2)
+            warnings.warn(f"cairn: {error}; training continues with the smallest plan", stacklevel=2)
             plan, variant.exhausted = _distributed.plan(planner, planner.smallest()[0]), True
         plan.budget = size
         return plan

@@ -18,7 +18,7 @@ def parse(size: int | float | str, whole: int | None = None) -> int:
     number, unit = float(match.group(1)), match.group(2)
     if unit == "%":
         if whole is None:
-            raise ValueError(f"{size!r} is a share, and there is nothing to take it of")
+            raise ValueError(f"{size!r} is a share, and here there is no whole to take it of")
         return int(whole * number / 100)
     if unit.upper() not in _UNITS:
         raise ValueError(f"{size!r} has an unknown unit")

@@ -215,8 +215,8 @@ class Steps:
     def _warn_of(self, over):
         """Every step that is over the budget is named; if no plan helps, only those that are worse than the ones before."""
         if over > (self._worst if self._exhausted else 0):
-            warnings.warn(f"cairn: a step took {over} bytes more than its budget, for what runs outside its graphs" +
-                          ("" if self._exhausted else "; later steps leave more room for that"), stacklevel=2)
+            warnings.warn(f"cairn: a step took {over} bytes more than its budget, because of what runs outside its graphs" +
+                          ("" if self._exhausted else "; later steps leave more room for it"), stacklevel=2)
         self._worst = max(self._worst, over)
 
     # ---- choosing plans ----
@@ -233,7 +233,7 @@ class Steps:
         except BudgetError as error:  # training is under way: it goes on with the smallest plans
             self._exhausted = True
             self._use({variant: 0 for variant in self._plans})
-            warnings.warn(f"cairn: {error}; training goes on with the smallest plans", stacklevel=2)
+            warnings.warn(f"cairn: {error}; training continues with the smallest plans", stacklevel=2)
 
     def _settle(self):
         self.settled = True

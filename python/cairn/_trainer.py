@@ -86,7 +86,7 @@ class _StepWriter(Writer):
     def _loss(self):
         results = [n for n, d in zip(self.joint.fwd_out, self.joint.descriptions) if not is_mutation(d)]
         if len(results) != 1 or results[0].meta["val"].numel() != 1:
-            raise CairnError("the trainer needs a model that returns one number, its loss")
+            raise CairnError("the trainer needs a model that returns a scalar, its loss")
         return results[0]
 
     def _begin_at(self, storage, new, node):

@@ -81,8 +81,8 @@ class Watch:
         over = found - _limit(variant)
         if over > self._worst.get(variant, 0):
             self._worst[variant] = over
-            warnings.warn(f"cairn: a step took {over} bytes more than its budget, for what runs outside the compiled model, "
-                          "as the loss; later steps leave room for that", stacklevel=2)
+            warnings.warn(f"cairn: a step took {over} bytes more than its budget, because of what runs outside the "
+                          "compiled model, such as the loss; later steps leave room for it", stacklevel=2)
         if over > 0 and not variant.exhausted:
             self._wanted[variant] = found, over
 

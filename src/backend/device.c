@@ -63,7 +63,7 @@ static cairn_status open_state(cairn_device *device, const cairn_device_options 
                                cairn_error *err) {
     uint32_t count = device->backend->devices();
     if (count > 0 && options->index >= count)
-        return crn_fail(err, CAIRN_EUNKNOWN, "backend \"%s\" has %u devices, and none of number %u",
+        return crn_fail(err, CAIRN_EUNKNOWN, "backend \"%s\" has %u devices; there is no device %u",
                         device->backend->name, count, options->index);
     crn_device_options inner = {.threads = cairn_count_threads(options->threads),
                                 .link_bytes_per_second = options->link_bytes_per_second,

@@ -109,7 +109,7 @@ cairn_status crn_read_options(void *local, size_t size, const void *given, const
     for (size_t i = size; i < given_size; i++)
         if (bytes[i] != 0)
             return crn_fail(err, CAIRN_EINVAL,
-                            "a %s of a later version asks for what this library does not know",
+                            "a %s of a later version sets fields that this library does not know",
                             type);
     memcpy(local, given, CRN_MIN(given_size, own_size));
     memcpy(local, &own_size, sizeof own_size);

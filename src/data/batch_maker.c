@@ -23,7 +23,7 @@ static cairn_status check_options(const crn_batch_maker *m, cairn_error *err) {
         return crn_fail(err, CAIRN_EINVAL, "there are no samples for validation");
     if (train && !o->complete && m->count < o->batch)
         return crn_fail(err, CAIRN_EINVAL,
-                        "there are %u samples to train on, less than a batch of %u", m->count,
+                        "there are %u samples to train on, fewer than a batch of %u", m->count,
                         o->batch);
     if ((o->flip || o->crop > 0) && info->rank != 3)
         return crn_fail(err, CAIRN_EINVAL,

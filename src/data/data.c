@@ -91,7 +91,7 @@ cairn_status crn_data_add_samples(cairn_data *data, crn_data_file *file, cairn_s
     uint64_t before = (uint64_t)data->info.train + data->info.validation;
     if (count > CRN_MOST_SAMPLES - before)
         return crn_fail(crn_in_file(err, file->path), CAIRN_EOVERFLOW,
-                        "brings the samples to more than %llu",
+                        "has too many samples: together there are more than %llu",
                         (unsigned long long)CRN_MOST_SAMPLES);
     file->offset = offset;
     file->stride = stride;

@@ -56,7 +56,7 @@ static cairn_status open_idx(cairn_data *data, crn_data_file *file, const char *
     CRN_TRY(find(data, folder, stem, rank, &path, &found));
     if (found == PACKED || found == DOTTED_PACKED)
         return crn_fail(crn_in_file(err, path), CAIRN_EINVAL,
-                        "is packed; unpack it with gunzip and keep it in the same folder");
+                        "is compressed; decompress it with gunzip, in the same folder");
     return crn_data_file_open(file, path, err);
 }
 

@@ -72,7 +72,7 @@ static cairn_status open_file(cairn_data *data, const char *path, cairn_split sp
     CRN_TRY(find_tokens(file, width, &offset, &count, err));
     if (count <= window)
         return crn_fail(crn_in_file(err, path), CAIRN_EINVAL,
-                        "has %llu tokens; a sample takes %u and the one that follows",
+                        "has %llu tokens; a sample needs %u and the one after them",
                         (unsigned long long)count, window);
     CRN_TRY(scan(data, file, offset, largest, err));
     return crn_data_add_samples(data, file, split, offset, (uint64_t)window * width,
@@ -117,7 +117,8 @@ static cairn_status open_files(cairn_data *data, const char *paths, uint32_t *la
         return CAIRN_ENOMEM;
     char *comma = strchr(first, ',');
     if (comma == first || (comma != NULL && comma[1] == '\0'))
-        return crn_fail(err, CAIRN_EINVAL, "\"%.120s\" lacks a file beside its comma", paths);
+        return crn_fail(err, CAIRN_EINVAL, "\"%.120s\" lacks a file before or after its comma",
+                        paths);
     if (comma != NULL)
         *comma = '\0';
     cairn_status status = find_files(first, &train, err);

@@ -153,7 +153,7 @@ static cairn_status read_choice(const crn_json *at, const char *const *names, ui
             *out = i;
             return CAIRN_OK;
         }
-    return crn_json_fail(at, err, CAIRN_EINVAL, "\"%.64s\" is not known here", string);
+    return crn_json_fail(at, err, CAIRN_EINVAL, "\"%.64s\" is not a valid value here", string);
 }
 
 static cairn_status read_kind(const crn_json *at, cairn_op_kind *out, cairn_error *err) {
@@ -166,7 +166,7 @@ static cairn_status read_kind(const crn_json *at, cairn_op_kind *out, cairn_erro
         }
     return crn_json_fail(
         at, err, CAIRN_EINVAL,
-        "\"%.64s\" is no kind of op; use \"opaque\" for one that Cairn does not know", string);
+        "\"%.64s\" is not a kind of op; use \"opaque\" for one that Cairn does not know", string);
 }
 
 static cairn_status read_id(const crn_json *at, cairn_id *out, cairn_error *err) {
@@ -188,8 +188,9 @@ static cairn_status read_operand(reader *r, const crn_json *at, cairn_id *out) {
     uint32_t tensors = r->builder->graph->tensors.length;
     CRN_TRY(read_id(at, out, r->err));
     if (*out >= tensors)
-        return crn_json_fail(at, r->err, CAIRN_EINVAL, "is %u, but there are %u tensors, from 0",
-                             *out, tensors);
+        return crn_json_fail(at, r->err, CAIRN_EINVAL,
+                             "is %u, but there are only %u tensors, numbered from 0", *out,
+                             tensors);
     return CAIRN_OK;
 }
 

@@ -27,8 +27,8 @@ static cairn_status check_names(cairn_graph *g, cairn_error *err) {
         const char *name = g->tensors.data[t].name;
         if (!good_name(name))
             return crn_fail_at(err, CAIRN_EINVAL, name,
-                               "tensor %u has a name that is empty, longer than %d bytes or has "
-                               "white space or control characters in it",
+                               "tensor %u needs a name of 1 to %d bytes, without white space and "
+                               "control characters",
                                t, LONGEST_NAME);
         if (crn_names_add(&g->tensor_names, name, t) != CRN_NO_NAME)
             return crn_fail_at(err, CAIRN_EINVAL, name, "two tensors are called \"%s\"", name);
@@ -36,10 +36,10 @@ static cairn_status check_names(cairn_graph *g, cairn_error *err) {
     for (cairn_id o = 0; o < g->ops.length; o++) {
         const char *name = g->ops.data[o].name;
         if (!good_name(name))
-            return crn_fail_at(err, CAIRN_EINVAL, name,
-                               "op %u has a name that is empty, longer than %d bytes or has white "
-                               "space or control characters in it",
-                               o, LONGEST_NAME);
+            return crn_fail_at(
+                err, CAIRN_EINVAL, name,
+                "op %u needs a name of 1 to %d bytes, without white space and control characters",
+                o, LONGEST_NAME);
         if (crn_names_add(&g->op_names, name, o) != CRN_NO_NAME)
             return crn_fail_at(err, CAIRN_EINVAL, name, "two ops are called \"%s\"", name);
     }
@@ -124,7 +124,7 @@ static cairn_status check_phase(const cairn_graph *g, cairn_id o, cairn_error *e
     if (op->of != CAIRN_NONE && (op->of >= g->ops.length || op->phase == CAIRN_PHASE_FORWARD ||
                                  g->ops.data[op->of].phase != CAIRN_PHASE_FORWARD))
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
-                           "op \"%s\" says it differentiates op %u, which is no forward op",
+                           "op \"%s\" says it differentiates op %u, which is not a forward op",
                            op->name, op->of);
     return CAIRN_OK;
 }

@@ -82,9 +82,9 @@ static void refuse(crn_zoo *net, const char *family, const char *item, size_t le
             size_t used = strlen(known);
             snprintf(known + used, sizeof known - used, "%s, ", presets[i].name);
         }
-    crn_zoo_fail(net,
-                 "\"%.*s\" is no size; there are %slayers=, width=, heads=, kv_heads= and ffn=",
-                 (int)CRN_MIN(length, 60), item, known);
+    crn_zoo_fail(
+        net, "\"%.*s\" is not a size; the sizes are %slayers=, width=, heads=, kv_heads= and ffn=",
+        (int)CRN_MIN(length, 60), item, known);
 }
 
 static bool fit(crn_zoo *net, const crn_zoo_sizes *s) {

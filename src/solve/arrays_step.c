@@ -36,8 +36,8 @@ static cairn_status check_list(const reading *r, const char *list, const uint32_
     const cairn_arrays *in = r->in;
     for (uint32_t o = 0; o < in->op_count; o++) {
         if (first[0] != 0 || first[o + 1] < first[o])
-            return crn_fail(r->err, CAIRN_EINVAL, "the %s of op %u do not follow those before",
-                            list, o);
+            return crn_fail(r->err, CAIRN_EINVAL,
+                            "the %s of op %u do not begin where those before it end", list, o);
         for (uint32_t i = first[o]; i < first[o + 1]; i++)
             if (ids[i] >= in->tensor_count && !(none_allowed && ids[i] == CAIRN_NONE))
                 return crn_fail(r->err, CAIRN_EINVAL,

@@ -60,7 +60,7 @@ static cairn_status check_input(const cairn_graph *graph, const crn_network_ends
     char has[80], wants[80];
     return crn_fail(
         err, CAIRN_EINVAL,
-        "the samples are %s, and %s takes %s; build it for them, or take other data",
+        "the samples are %s, and %s takes %s; build it for this size, or use other data",
         shape_text(has, sizeof has, info->rank, info->shape), cairn_graph_name(graph),
         shape_text(wants, sizeof wants, input->rank > 0 ? input->rank - 1 : 0, input->shape + 1));
 }
@@ -78,7 +78,7 @@ static cairn_status check_label(const cairn_graph *graph, const crn_network_ends
             shape_text((char[80]){0}, 80, label->rank, label->shape));
     if (info->classes > ends->classes)
         return crn_fail(err, CAIRN_EINVAL,
-                        "the samples are of %u classes, and %s tells only %u apart", info->classes,
+                        "the samples have %u classes, and %s distinguishes only %u", info->classes,
                         cairn_graph_name(graph), ends->classes);
     return CAIRN_OK;
 }
@@ -86,10 +86,12 @@ static cairn_status check_label(const cairn_graph *graph, const crn_network_ends
 cairn_status crn_network_ends_check(const cairn_graph *graph, const crn_network_ends *ends,
                                     const cairn_data_info *info, cairn_error *err) {
     if (ends->input == CAIRN_NONE || ends->label == CAIRN_NONE)
-        return crn_fail(
-            err, CAIRN_EINVAL, "%s does not take one input and one label, which the data has%s",
-            cairn_graph_name(graph),
-            ends->label == CAIRN_NONE ? "; a loss as its last layer reads the labels" : "");
+        return crn_fail(err, CAIRN_EINVAL,
+                        "a sample has one input and one label, and %s does not take just these%s",
+                        cairn_graph_name(graph),
+                        ends->label == CAIRN_NONE
+                            ? "; its last layer must be a loss, which reads the labels"
+                            : "");
     CRN_TRY(check_input(graph, ends, info, err));
     return check_label(graph, ends, info, err);
 }

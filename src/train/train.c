@@ -78,8 +78,7 @@ static cairn_status prepare(cairn_train *train, const cairn_costs *costs,
     train->options.exec = NULL; /* the caller's; not kept */
     train->micro_batches = exec.micro_batches;
     if (solution->plan->header->goal != CAIRN_GOAL_TRAIN)
-        return crn_fail(err, CAIRN_EINVAL,
-                        "the plan is for evaluation; it computes no gradients to train by");
+        return crn_fail(err, CAIRN_EINVAL, "the plan is for evaluation and computes no gradients");
     CRN_TRY(find_ends(train, err));
     CRN_TRY(
         cairn_exec_create(train->graph, train->device, costs, solution, &exec, &train->exec, err));

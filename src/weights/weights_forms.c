@@ -197,7 +197,7 @@ static cairn_status check_part(const gathering *g, const cairn_named_tensor *wan
                 memcmp(found->shape, wanted->shape + ones, found->rank * sizeof *found->shape) == 0;
     if (!fits || !crn_can_convert(found->element, CAIRN_ELEMENT_F32))
         return crn_fail_at(g->err, CAIRN_EINVAL, found->name,
-                           "%.120s has not the shape or the elements that %.60s expects",
+                           "%.120s does not have the shape or the elements that %.60s expects",
                            found->name, cairn_graph_name(g->graph));
     return CAIRN_OK;
 }

@@ -160,8 +160,8 @@ static cairn_status check_names(const loading *l) {
     const sightings *missing = &l->missing, *foreign = &l->foreign;
     if (missing->count > 0 && foreign->count > 0)
         return crn_fail_at(l->err, CAIRN_EINVAL, missing->first,
-                           "is not of %.60s: %u of the network's %u tensors are missing, the first "
-                           "%.120s, and %u are not of the network, the first %.120s",
+                           "does not belong to %.60s: it lacks %u of the %u tensors, the first "
+                           "%.120s, and has %u of another network, the first %.120s",
                            network, missing->count, l->weights, missing->first, foreign->count,
                            foreign->first);
     if (missing->count > 0)
@@ -170,8 +170,8 @@ static cairn_status check_names(const loading *l) {
                            l->weights, network, missing->first);
     if (foreign->count > 0)
         return crn_fail_at(l->err, CAIRN_EINVAL, foreign->first,
-                           "holds %u tensors that %.60s has not, the first %.120s", foreign->count,
-                           network, foreign->first);
+                           "has %u tensors that %.60s does not have, the first %.120s",
+                           foreign->count, network, foreign->first);
     return CAIRN_OK;
 }
 
@@ -255,9 +255,10 @@ static cairn_status check_tensors(loading *l) {
 
 static cairn_status put_notices(const loading *l, cairn_text *notices) {
     if (l->auxiliary.count > 0)
-        crn_text_printf(notices,
-                        "an auxiliary head is left out: %u tensors that %s has not, the first %s\n",
-                        l->auxiliary.count, cairn_graph_name(l->graph), l->auxiliary.first);
+        crn_text_printf(
+            notices,
+            "an auxiliary head is left out: %u tensors that %s does not have, the first %s\n",
+            l->auxiliary.count, cairn_graph_name(l->graph), l->auxiliary.first);
     if (l->prefixed.count > 0)
         crn_text_printf(notices, "%u names are read without what stands in front: %s as %s\n",
                         l->prefixed.count, l->prefixed.first, without_prefix(l->prefixed.first));

@@ -355,7 +355,7 @@ static void test_wrong_options(void) {
         const char *part;
     } cases[] = {
         {{.batch = 0}, "at least one sample"},
-        {{.batch = 41}, "there are 40 samples to train on, less than a batch of 41"},
+        {{.batch = 41}, "there are 40 samples to train on, fewer than a batch of 41"},
         {{.batch = 4, .crop = 9}, "a crop of 9 pixels leaves nothing of images of 12 x 9"},
         {{.batch = 4, .split = (cairn_split)2}, "no split 2"},
         {{.batch = 4, .prefetch = 5000}, "at most 1024 batches"},

@@ -333,7 +333,7 @@ class LossOutside(unittest.TestCase):
         smallest = self.peaks(None)[3].planners[0].smallest()[0]
         _, said, _, _ = self.peaks(smallest)
         self.assertIn("outside the compiled model", said[0])
-        self.assertIn("training goes on with the smallest plan", said[1])
+        self.assertIn("training continues with the smallest plan", said[1])
         self.assertEqual(len(said), 2)
 
 

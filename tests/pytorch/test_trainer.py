@@ -340,7 +340,7 @@ class Refused(unittest.TestCase):
         self.refuse("cannot update one parameter at a time with LBFGS", model, torch.optim.LBFGS(model.parameters()))
         self.refuse("differentiable", model, torch.optim.Adam(model.parameters(), differentiable=True))
         self.refuse("not one of the model", model, adamw(nn.Linear(2, 2).parameters()))
-        self.refuse("returns one number", model, adamw(model.parameters()), loss=lambda x, y: model.layers[0](x))
+        self.refuse("returns a scalar", model, adamw(model.parameters()), loss=lambda x, y: model.layers[0](x))
         hooked = adamw(model.parameters())
         hooked.register_step_post_hook(lambda *_: None)
         self.refuse("hooks", model, hooked)

@@ -307,7 +307,7 @@ static void test_refusals(void) {
     check_refused(&s, "role that does not exist");
     fill(&s);
     s.first_input[2] = 1;
-    check_refused(&s, "do not follow");
+    check_refused(&s, "do not begin where");
     fill(&s);
     s.arrays.alignment = 100;
     check_refused(&s, "power of two");
@@ -326,7 +326,7 @@ static void test_refusals(void) {
     check_refused(&s, "there are 7 tensors");
     fill(&s);
     s.first_output[0] = 1;
-    check_refused(&s, "do not follow");
+    check_refused(&s, "do not begin where");
     fill(&s);
     s.arrays.alignment = (uint64_t)1 << 31;
     check_refused(&s, "power of two");

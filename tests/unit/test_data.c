@@ -527,12 +527,12 @@ static void test_wrong_mnist_files(void) {
     folder_drop(&f, TRAIN_LABELS);
     WRONG(f.source, EUNKNOWN, "/" TRAIN_LABELS ": ", "no such file");
     put_text(&f, TRAIN_LABELS ".gz", "x");
-    WRONG(f.source, EINVAL, "/" TRAIN_LABELS ".gz: ", "unpack it with gunzip");
+    WRONG(f.source, EINVAL, "/" TRAIN_LABELS ".gz: ", "decompress it with gunzip");
     put_mnist(&f, 5, 2);
     folder_drop(&f, TEST_IMAGES); /* half of a validation split is missing */
     WRONG(f.source, EUNKNOWN, "/" TEST_IMAGES ": ", "no such file");
     put_text(&f, "t10k-images.idx3-ubyte.gz", "x");
-    WRONG(f.source, EINVAL, "/t10k-images.idx3-ubyte.gz: ", "is packed");
+    WRONG(f.source, EINVAL, "/t10k-images.idx3-ubyte.gz: ", "is compressed");
     CHECK(mkdir(folder_path(&f, TEST_IMAGES), 0777) == 0);
     WRONG(f.source, EINVAL, "/" TEST_IMAGES ": ", "is not a regular file");
     CHECK(rmdir(folder_path(&f, TEST_IMAGES)) == 0);

@@ -226,11 +226,11 @@ static void test_refusals(void) {
     open_edited(&e);
     add(&e, "fc3.bias");
     add(&e, "fc4.bias");
-    refuse(&e, "holds 2 tensors that toy has not, the first fc3.bias");
+    refuse(&e, "has 2 tensors that toy does not have, the first fc3.bias");
     open_edited(&e);
     entry(&e, "fc2.bias")->name = "head.bias";
-    refuse(&e, "is not of toy: 1 of the network's 41 tensors are missing, the first fc2.bias, and "
-               "1 are not of the network, the first head.bias");
+    refuse(&e, "does not belong to toy: it lacks 1 of the 41 tensors, the first fc2.bias, and "
+               "has 1 of another network, the first head.bias");
     open_edited(&e);
     entry(&e, "conv2.weight")->shape[0] = 8;
     entry(&e, "conv2.weight")->shape[1] = 16;
@@ -280,14 +280,15 @@ static void test_ignored(void) {
     add(&e, "AuxLogits.conv0.conv.weight");
     add(&e, "aux1.fc.weight");
     add(&e, "auxiliary_head.classifier.bias");
-    accept(&e, "an auxiliary head is left out: 3 tensors that toy has not, the first "
+    accept(&e, "an auxiliary head is left out: 3 tensors that toy does not have, the first "
                "AuxLogits.conv0.conv.weight\n");
     open_edited(&e);
     entry(&e, "conv1.weight")->name = "module._orig_mod.conv1.weight";
     add(&e, "module.aux");
-    accept(&e, "an auxiliary head is left out: 1 tensors that toy has not, the first module.aux\n"
-               "1 names are read without what stands in front: module._orig_mod.conv1.weight as "
-               "conv1.weight\n");
+    accept(&e,
+           "an auxiliary head is left out: 1 tensors that toy does not have, the first module.aux\n"
+           "1 names are read without what stands in front: module._orig_mod.conv1.weight as "
+           "conv1.weight\n");
 }
 
 /* ---- Other precisions ---- */

@@ -309,7 +309,7 @@ void crn_recipe_run(const crn_call *call) {
     if (!crn_cpu_grants(recipe->threads)) {
         crn_queue_fail(call->queue, CAIRN_ESYSTEM,
                        "OpenMP does not grant the %d threads that the device was opened with: it "
-                       "runs inside of a parallel region",
+                       "runs inside a parallel region",
                        recipe->threads);
         return;
     }
