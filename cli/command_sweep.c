@@ -86,8 +86,8 @@ static int print_csv(const void *context, FILE *file) {
 
 /* Where no plan gets: per percent of memory the least overhead of any, by rising memory. Nothing if
  * everything counts: that bound is known for each budget, with its plan. */
-static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32_t *count,
-                                cairn_error *err) {
+static cairn_status find_shade(const cli_sweep *s, double *x, double *y, uint32_t *count,
+                               cairn_error *err) {
     cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
     options.machine = &s->model->machine;
     options.no_offload = cli_model_stays(s->model);
@@ -115,11 +115,11 @@ static cairn_status find_region(const cli_sweep *s, double *x, double *y, uint32
 
 static int write_svg(const cli_sweep *s, const char *path) {
     static double x[CLI_MOST_CURVES][CLI_MOST_POINTS], y[CLI_MOST_CURVES][CLI_MOST_POINTS];
-    static double region_x[100], region_y[100];
+    static double shade_x[100], shade_y[100];
     static char notes[CLI_MOST_CURVES][200];
     cairn_curve curves[CLI_MOST_CURVES + 1];
     cairn_error err = {0};
-    uint32_t region;
+    uint32_t shaded;
     bool left_out = false;
     for (uint32_t k = 0; k < s->count; k++) {
         const cli_curve *c = &s->curves[k];
@@ -142,11 +142,11 @@ static int write_svg(const cli_sweep *s, const char *path) {
             curves[k].note = notes[k];
         }
     }
-    cairn_status status = find_region(s, region_x, region_y, &region, &err);
+    cairn_status status = find_shade(s, shade_x, shade_y, &shaded, &err);
     if (status != CAIRN_OK)
         return cli_fail(status, &err);
     curves[s->count] = (cairn_curve){
-        .name = "no plan gets here", .x = region_x, .y = region_y, .count = region, .shaded = true};
+        .name = "no plan gets here", .x = shade_x, .y = shade_y, .count = shaded, .shaded = true};
     char title[128];
     snprintf(title, sizeof title, "%.60s: memory against time", cairn_graph_name(s->model->graph));
     cairn_text text;

@@ -74,7 +74,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_device_open(const char *name,
 /* Destroy everything made on the device first. */
 CAIRN_API void cairn_device_close(cairn_device *device);
 
-/* How much memory of the device was in use beside the regions of executors (the driver's, the
+/* How much memory of the device was in use beside what executors reserved (the driver's, the
  * libraries', recorded steps) after a stage of opening and using it. */
 #define CAIRN_DEVICE_STAGES 8
 typedef struct cairn_device_stage {
@@ -88,7 +88,7 @@ typedef struct cairn_device_facts {
     char backend[32];             /* "ref" */
     char name[128];               /* what the machine calls it; may be empty */
     uint64_t memory_bytes;        /* of its memory; 0: not known */
-    uint32_t alignment;           /* of its regions */
+    uint32_t alignment;           /* of memory that is reserved */
     uint32_t compute_units;       /* threads of a processor, multiprocessors of a GPU */
     bool separate_memory;         /* from the host's: only then does offloading gain memory */
     const cairn_machine *machine; /* for analytic costs and for planning copies; the device's */

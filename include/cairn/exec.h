@@ -4,7 +4,7 @@
  *     graph, device, costs, solution --cairn_exec_create--> executor --run, update, run, ...-->
  *
  * An executor reserves all of its memory when it is made: one arena that holds everything a plan
- * controls, one region for copies on the host, and the stationary memory (parameters, gradients,
+ * controls, host memory for copies, and the stationary memory (parameters, gradients,
  * state, the optimiser's slots) apart from both. Running a step allocates nothing. Any two legal
  * plans of one graph give the same bits: loss, gradients, updated parameters and running
  * statistics.

@@ -219,12 +219,12 @@ typedef struct crn_backend {
 
     /* ---- Memory ---- */
 
-    /* Reserve one region, aligned as the facts say (on processors at least to a page) and zeroed.
+    /* Reserve memory, aligned as the facts say (on processors at least to a page) and zeroed.
      * CAIRN_ESYSTEM if refused; the message has both figures. The host can access CRN_SPACE_HOST
      * memory. */
     CAIRN_MUST cairn_status (*reserve)(crn_device *device, crn_space space, uint64_t bytes,
                                        void **out, cairn_error *err);
-    void (*release)(crn_device *device, crn_space space, void *region, uint64_t bytes);
+    void (*release)(crn_device *device, crn_space space, void *memory, uint64_t bytes);
 
     /* Make whole pages of device memory accessible or inaccessible, immediately. It is called
      * between steps, or on a device whose compute lane is the calling thread. NULL: not

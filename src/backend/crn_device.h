@@ -14,6 +14,6 @@ const char *crn_decay_name(cairn_decay decay);
  * code that makes its inputs. Zeroed. CAIRN_ESYSTEM: refused. */
 CAIRN_MUST cairn_status crn_device_host_reserve(cairn_device *device, uint64_t bytes, void **out,
                                                 cairn_error *err);
-void crn_device_host_release(cairn_device *device, void *region, uint64_t bytes);
+void crn_device_host_release(cairn_device *device, void *memory, uint64_t bytes);
 
 #endif

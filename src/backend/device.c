@@ -144,9 +144,9 @@ cairn_status crn_device_host_reserve(cairn_device *device, uint64_t bytes, void 
     return device->backend->reserve(device->state, CRN_SPACE_HOST, bytes, out, err);
 }
 
-void crn_device_host_release(cairn_device *device, void *region, uint64_t bytes) {
-    if (region != NULL)
-        device->backend->release(device->state, CRN_SPACE_HOST, region, bytes);
+void crn_device_host_release(cairn_device *device, void *memory, uint64_t bytes) {
+    if (memory != NULL)
+        device->backend->release(device->state, CRN_SPACE_HOST, memory, bytes);
 }
 
 cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph, crn_storage *out,

@@ -102,25 +102,25 @@ cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t
                                    cairn_error *err) {
     (void)device;
     *out = NULL;
-    void *region = MAP_FAILED;
-    if (bytes <= SIZE_MAX / 2) /* an empty region has one byte, so that it has an address */
-        region = mmap(NULL, CRN_MAX(bytes, 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+    void *memory = MAP_FAILED;
+    if (bytes <= SIZE_MAX / 2) /* an empty memory has one byte, so that it has an address */
+        memory = mmap(NULL, CRN_MAX(bytes, 1), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                       -1, 0);
-    if (region == MAP_FAILED)
+    if (memory == MAP_FAILED)
         return crn_fail(err, CAIRN_ESYSTEM,
                         "cannot reserve %" PRIu64 " bytes of %s memory; the machine has %" PRIu64
                         ", of which %" PRIu64 " are free",
                         bytes, space == CRN_SPACE_DEVICE ? "device" : "host", crn_host_memory(),
                         crn_host_memory_free());
-    *out = region;
+    *out = memory;
     return CAIRN_OK;
 }
 
-void crn_processor_release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
+void crn_processor_release(crn_device *device, crn_space space, void *memory, uint64_t bytes) {
     (void)device;
     (void)space;
-    if (region != NULL)
-        munmap(region, CRN_MAX(bytes, 1));
+    if (memory != NULL)
+        munmap(memory, CRN_MAX(bytes, 1));
 }
 
 /* If the system refuses, the pages do not change. */

@@ -1,6 +1,6 @@
 /* processor.h: shared by the backends that run on the processor.
  *
- *     memory          mapped; device and host memory are regions of the same memory
+ *     memory          mapped; device and host memory are parts of the same memory
  *     compute lane    the calling thread, with a team of threads for loops
  *     copy lanes      one thread for each (copy_lane.h), so that copies run at the same time
  *     ops             kernels: functions that run one op, listed by kind, best first
@@ -71,7 +71,7 @@ void crn_processor_close(crn_device *device);
 void crn_processor_describe(crn_device *device, cairn_device_facts *out, cairn_machine *machine);
 CAIRN_MUST cairn_status crn_processor_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                               void **out, cairn_error *err);
-void crn_processor_release(crn_device *device, crn_space space, void *region, uint64_t bytes);
+void crn_processor_release(crn_device *device, crn_space space, void *memory, uint64_t bytes);
 void crn_processor_protect(crn_device *device, void *at, uint64_t bytes, bool accessible);
 CAIRN_MUST cairn_status crn_processor_choices(crn_device *device, const crn_site *site,
                                               crn_choice *out, uint32_t *count, cairn_error *err);

@@ -24,8 +24,8 @@ struct crn_loader {
     slot *slots;
     uint32_t slot_count;
     uint64_t bytes;
-    void *region; /* of a device's host memory, in which the batches lie; NULL: the arena */
-    uint64_t region_bytes;
+    void *host; /* of a device's host memory, in which the batches lie; NULL: the arena */
+    uint64_t host_bytes;
     bool threaded;
     pthread_t thread;
     pthread_mutex_t lock; /* for all that follows */
@@ -87,14 +87,14 @@ static cairn_status place_in_arena(crn_loader *l, uint64_t elements) {
 }
 
 /* From where the device copies fastest; `bytes` of inputs in a batch. */
-static cairn_status place_in_region(crn_loader *l, uint64_t bytes, cairn_error *err) {
+static cairn_status place_in_host_memory(crn_loader *l, uint64_t bytes, cairn_error *err) {
     uint64_t inputs = crn_align(bytes);
     uint64_t both = inputs + crn_align(labels_of(l) * sizeof(int32_t));
-    if (!crn_mul_u64(both, l->slot_count, &l->region_bytes))
+    if (!crn_mul_u64(both, l->slot_count, &l->host_bytes))
         return crn_fail(err, CAIRN_EOVERFLOW, "%u batches are too large", l->slot_count);
-    CRN_TRY(crn_device_host_reserve(l->maker.options.device, l->region_bytes, &l->region, err));
+    CRN_TRY(crn_device_host_reserve(l->maker.options.device, l->host_bytes, &l->host, err));
     for (uint32_t i = 0; i < l->slot_count; i++) {
-        char *first = (char *)l->region + i * both;
+        char *first = (char *)l->host + i * both;
         l->slots[i].inputs = (void *)first;
         l->slots[i].labels = (void *)(first + inputs);
     }
@@ -109,7 +109,7 @@ static cairn_status take_slots(crn_loader *l, cairn_error *err) {
     if (!crn_mul_u64(l->maker.data->elements, o->batch, &elements) ||
         !crn_mul_u64(elements, sizeof(float), &bytes) || bytes > SIZE_MAX / 8)
         return crn_fail(err, CAIRN_EOVERFLOW, "a batch of %u samples is too large", o->batch);
-    CRN_TRY(o->device != NULL ? place_in_region(l, bytes, err) : place_in_arena(l, elements));
+    CRN_TRY(o->device != NULL ? place_in_host_memory(l, bytes, err) : place_in_arena(l, elements));
     l->bytes = sizeof *l + l->maker.data->sample_bytes +
                (o->shuffle ? (uint64_t)l->maker.count * sizeof *l->maker.order : 0) +
                l->slot_count * (sizeof *l->slots + bytes + labels_of(l) * sizeof(int32_t));
@@ -168,8 +168,8 @@ void crn_loader_destroy(crn_loader *l) {
     }
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->lock);
-    if (l->region != NULL)
-        crn_device_host_release(l->maker.options.device, l->region, l->region_bytes);
+    if (l->host != NULL)
+        crn_device_host_release(l->maker.options.device, l->host, l->host_bytes);
     crn_arena_destroy(&l->arena);
 }
 

@@ -45,11 +45,11 @@ typedef struct crn_program {
     void *loss;      /* its address at the end of the step; NULL: the plan makes none */
 } crn_program;
 
-typedef struct crn_region {
+typedef struct crn_reservation {
     void *base;
     uint64_t bytes;
     bool shared; /* it belongs to another executor */
-} crn_region;
+} crn_reservation;
 
 typedef struct crn_stationary {
     uint64_t *offsets;      /* per tensor, plus 1; 0: it is not stationary */
@@ -76,10 +76,10 @@ struct cairn_exec {
     cairn_device *device;
     const crn_backend *backend; /* the device's */
     crn_queue *queue;
-    crn_storage *storage;             /* per tensor */
-    crn_region arena, host, resident; /* resident: the stationary memory on the device */
-    crn_region homes;                 /* the stationary memory on the host */
-    crn_region staging;               /* host memory for transfers between host and device */
+    crn_storage *storage;                  /* per tensor */
+    crn_reservation arena, host, resident; /* resident: the stationary memory on the device */
+    crn_reservation homes;                 /* the stationary memory on the host */
+    crn_reservation staging;               /* host memory for transfers between host and device */
 
     crn_program program;
     crn_stationary stationary;
@@ -117,7 +117,7 @@ typedef struct crn_binding_input {
     const cairn_layout *layout; /* of its lifetimes */
 } crn_binding_input;
 
-/* Fill exec->program. The regions must be reserved and the stationary addresses known. Memory comes
+/* Fill exec->program. Memory must be reserved and the stationary addresses known. Memory comes
  * from exec->memory. O(steps + lifetimes). */
 CAIRN_MUST cairn_status crn_bind_steps(cairn_exec *exec, const crn_binding_input *input,
                                        cairn_error *err);

@@ -112,7 +112,7 @@ static void enqueue_all(cairn_exec *exec, bool last) {
 
 /* ---- Creating an executor ---- */
 
-static cairn_status reserve(cairn_exec *exec, crn_space space, uint64_t bytes, crn_region *out,
+static cairn_status reserve(cairn_exec *exec, crn_space space, uint64_t bytes, crn_reservation *out,
                             cairn_error *err) {
     if (bytes == 0)
         return CAIRN_OK;
@@ -121,10 +121,10 @@ static cairn_status reserve(cairn_exec *exec, crn_space space, uint64_t bytes, c
     return CAIRN_OK;
 }
 
-static void release(cairn_exec *exec, crn_space space, crn_region *region) {
-    if (region->bytes > 0 && !region->shared)
-        exec->backend->release(exec->device->state, space, region->base, region->bytes);
-    region->bytes = 0;
+static void release(cairn_exec *exec, crn_space space, crn_reservation *reserved) {
+    if (reserved->bytes > 0 && !reserved->shared)
+        exec->backend->release(exec->device->state, space, reserved->base, reserved->bytes);
+    reserved->bytes = 0;
 }
 
 /* Refuse a plan that exceeds the budget; the message has the peak that it was planned for. */
@@ -163,7 +163,7 @@ static cairn_status reserve_arena(cairn_exec *exec, cairn_error *err) {
     uint64_t bytes = exec->figures.arena_bytes;
     if (other == NULL || other->arena.bytes < bytes)
         return reserve(exec, CRN_SPACE_DEVICE, bytes, &exec->arena, err);
-    exec->arena = (crn_region){.base = other->arena.base, .bytes = bytes, .shared = true};
+    exec->arena = (crn_reservation){.base = other->arena.base, .bytes = bytes, .shared = true};
     return CAIRN_OK;
 }
 

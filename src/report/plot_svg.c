@@ -149,7 +149,7 @@ static void write_mark(cairn_text *out, double x, double y, double r, uint32_t n
 
 /* Fill the area left of and below a falling staircase through the points, which are ordered by
  * x. */
-static void write_region(cairn_text *out, const frame *f, const cairn_curve *curve) {
+static void write_shade(cairn_text *out, const frame *f, const cairn_curve *curve) {
     crn_text_printf(out,
                     "<path fill=\"" CRN_VERMILLION "\" fill-opacity=\"0.15\" d=\"M%.1f %.1fH%.1f",
                     x_of(f, 0), y_of(f, 0), x_of(f, curve->x[curve->count - 1]));
@@ -227,7 +227,7 @@ cairn_status cairn_plot_svg(const cairn_allocator *allocator, const char *title,
         if (first_same(curves, c) != c)
             continue;
         if (curves[c].shaded && curves[c].count > 0)
-            write_region(out, &f, &curves[c]);
+            write_shade(out, &f, &curves[c]);
         else
             write_curve(out, &f, &curves[c], number);
         y = write_legend(out, curves, count, c, number, y);

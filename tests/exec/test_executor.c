@@ -68,7 +68,7 @@ static void *read_named(const subject *s, const char *name) {
 
 /* ---- Resident pages ---- */
 
-static uint64_t resident_pages(const crn_region *region, uint64_t page) {
+static uint64_t resident_pages(const crn_reservation *region, uint64_t page) {
     uint64_t pages = (region->bytes + page - 1) / page, count = 0;
     unsigned char *present = malloc(pages);
     CHECK(mincore(region->base, region->bytes, present) == 0);

@@ -115,14 +115,14 @@ cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t byte
     return CAIRN_OK;
 }
 
-void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes) {
-    if (region == NULL)
+void crn_cuda_release(crn_device *device, crn_space space, void *memory, uint64_t bytes) {
+    if (memory == NULL)
         return;
     if (space == CRN_SPACE_HOST) {
-        (void)crn_cuda_ok(device, device->api->cuMemFreeHost(region), "freeing pinned memory");
+        (void)crn_cuda_ok(device, device->api->cuMemFreeHost(memory), "freeing pinned memory");
         return;
     }
-    (void)crn_cuda_ok(device, device->api->cuMemFree((CUdeviceptr)(uintptr_t)region),
+    (void)crn_cuda_ok(device, device->api->cuMemFree((CUdeviceptr)(uintptr_t)memory),
                       "freeing device memory");
     device->reserved -= bytes;
 }
@@ -194,7 +194,7 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
     void *tickets;
     CRN_TRY(crn_cuda_reserve(device, CRN_SPACE_DEVICE, bytes, &tickets, err));
     device->tickets = tickets;
-    device->reserved -= bytes; /* of this backend, but not a region of a plan */
+    device->reserved -= bytes; /* of this backend, but not reserved for a plan */
     crn_cuda_look(device, CRN_STAGE_KERNELS);
     return CAIRN_OK;
 }

@@ -45,7 +45,7 @@ _Static_assert(sizeof(crn_values) == sizeof(crn_step_values),
 
 /* ---- The device ---- */
 
-typedef enum crn_cuda_stage { /* when memory outside the regions is measured */
+typedef enum crn_cuda_stage { /* when memory that executors did not reserve is measured */
                               CRN_STAGE_CONTEXT,
                               CRN_STAGE_LIBRARIES,
                               CRN_STAGE_KERNELS,
@@ -74,7 +74,7 @@ struct crn_device {
     bool half;  /* images are stored as bf16 */
     uint32_t *tickets;
     uint32_t next_ticket;
-    uint64_t reserved; /* bytes of all regions in use */
+    uint64_t reserved; /* bytes that are reserved now */
     uint64_t outside[CRN_STAGES];
     cairn_status failed; /* the first failure since the last join */
     char failure[256];
@@ -89,7 +89,7 @@ bool crn_cuda_keep(crn_device *device, const cairn_error *err);
 /* Return the first failure and clear it. */
 cairn_status crn_cuda_take_failure(crn_device *device, cairn_error *err);
 
-/* Measure how much memory is in use besides the regions. */
+/* Measure how much memory is in use besides what is reserved. */
 void crn_cuda_look(crn_device *device, crn_cuda_stage stage);
 
 /* Open a device on this driver; NULL: on that of NVIDIA. */
@@ -100,7 +100,7 @@ void crn_cuda_describe(crn_device *device, cairn_device_facts *out, cairn_machin
 const char *crn_cuda_outside(crn_device *device, uint32_t index, uint64_t *bytes);
 CAIRN_MUST cairn_status crn_cuda_reserve(crn_device *device, crn_space space, uint64_t bytes,
                                          void **out, cairn_error *err);
-void crn_cuda_release(crn_device *device, crn_space space, void *region, uint64_t bytes);
+void crn_cuda_release(crn_device *device, crn_space space, void *memory, uint64_t bytes);
 
 /* ---- cuda_storage.c ---- */
 
@@ -422,8 +422,8 @@ void crn_cuda_leave(crn_device *device, CUcontext before);
            (device, out, machine))                                                                 \
     ANSWER(cairn_status, reserve, device, (crn_device *device, crn_space space, uint64_t bytes,    \
            void **out, cairn_error *err), (device, space, bytes, out, err))                        \
-    ACTION(release, device, (crn_device *device, crn_space space, void *region, uint64_t bytes),   \
-           (device, space, region, bytes))                                                         \
+    ACTION(release, device, (crn_device *device, crn_space space, void *memory, uint64_t bytes),   \
+           (device, space, memory, bytes))                                                         \
     ANSWER(cairn_status, choices, device, (crn_device *device, const crn_site *site,               \
            crn_choice *out, uint32_t *count, cairn_error *err), (device, site, out, count, err))   \
     ACTION(drop, device, (crn_device *device, crn_choice *choice), (device, choice))               \

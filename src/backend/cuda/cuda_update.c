@@ -59,7 +59,7 @@ static cairn_status fill_table(crn_queue *queue, const crn_update *update, table
 cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update, cairn_error *err) {
     crn_device *device = queue->device;
     uint64_t count = count_chunks(update);
-    void *region = NULL;
+    void *memory = NULL;
     update->state = NULL;
     if (count == 0 || count > UINT32_MAX)
         return count == 0 ? CAIRN_OK : crn_fail_memory(err);
@@ -69,8 +69,8 @@ cairn_status crn_cuda_prepare_update(crn_queue *queue, crn_update *update, cairn
     *made = (table){.count = (uint32_t)count, .bytes = count * sizeof *made->chunks};
     made->all_bytes = made->bytes + (update->squares_out != NULL ? count * sizeof(double) : 0);
     update->state = made;
-    cairn_status status = crn_cuda_reserve(device, CRN_SPACE_DEVICE, made->all_bytes, &region, err);
-    made->chunks = region;
+    cairn_status status = crn_cuda_reserve(device, CRN_SPACE_DEVICE, made->all_bytes, &memory, err);
+    made->chunks = memory;
     if (status == CAIRN_OK)
         status = fill_table(queue, update, made, err);
     if (status != CAIRN_OK)
