@@ -4,200 +4,39 @@
  *     host     | slots, spread over the step | parameters, spread over the step | ...
  *              0 ... level ... LEVELS           the first tensors of this list are at home there
  *
- * Over micro-batches, slots that only the last one uses come first, and the sums of gradients after
- * them. What is changed when the step is nearly over comes last.
- *
  * For a level, an op that uses tensors of the host is given their bytes as workspace. A plan that
  * the algorithm then makes has room for one visit at a time, and place_homes.c makes the visits as
  * long as the memory allows. The least level that fits is searched from the least that could, and
- * higher ones are tried while that may be faster: they copy more, and recompute less.
- *
- * The bound holds for any set of homes. With h bytes at home on the host, a step takes at least as
- * long as copying them, and as a plan in the memory that the others leave. The one rises with h and
- * the other falls. */
-#include "cairn/papers/bounds.h"
+ * higher ones are tried while that may be faster: they copy more, and recompute less. */
 #include "cost/crn_cost.h"
 #include "graph/crn_graph.h"
 #include "solve/solve_homes.h"
 
 #include "sim/crn_sim.h"
 #include "solve/copy_costs.h"
+#include "solve/homes_search.h"
 #include "solve/place_homes.h"
 #include "solve/solution.h"
 #include "solve/solver.h"
 
 #include <stdlib.h>
 
-#define LEVELS 16
-#define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
-#define SMALL_BYTES ((uint64_t)1 << 20)
-#define SCATTER 2654435769u /* 2^32 by the golden ratio: multiples of it are evenly spread */
-#define MOST_ROUNDS 6       /* of one level, while the arena is too large */
-#define GOOD_ENOUGH 10000   /* ppm above the bound */
-#define PARTS 16            /* of the usual work, of which some searches do one */
-#define PATIENCE 2          /* levels without a faster plan, after which the search ends */
-#define MOST_SPARES 4       /* spare memory is enough for so many visits, or for one */
-#define LEAST_WAITS 32      /* of the step: longer visits are not tried for less than this part */
-#define SMALL 2000u         /* ops: the search for a level does all the work */
-#define LARGE 5000u         /* ops: fewer plans are tried */
-#define LATE_PART 16        /* of the step, at its end */
+#define MOST_ROUNDS 6     /* of one level, while the arena is too large */
+#define GOOD_ENOUGH 10000 /* ppm above the bound */
+#define PARTS 16          /* of the usual work, of which some searches do one */
+#define PATIENCE 2        /* levels without a faster plan, after which the search ends */
+#define MOST_SPARES 4     /* spare memory is enough for so many visits, or for one */
+#define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this part */
+#define SMALL 2000u       /* ops: the search for a level does all the work */
+#define LARGE 5000u       /* ops: fewer plans are tried */
+#define AMPLE 4           /* times what an op needs */
+#define EXCESS_PART 8     /* of the memory that an arena lost, more than which is left out */
+#define LEVELS CRN_HOME_LEVELS
 
-typedef struct search {
-    const cairn_graph *graph;
-    const cairn_costs *costs;
-    const char *algorithm;
-    cairn_solve_options options; /* for the memory that a plan controls */
-    uint64_t limit, stationary;  /* of everything on the device; all that is stationary */
-    uint64_t movable;            /* of it, all that can be at home on the host at all */
-    uint64_t unchanged;          /* of that, what no update changes */
-    uint32_t micro_batches;      /* of a step, at least 1 */
-    uint64_t of_last;            /* of what is movable, what only the last micro-batch uses */
-    uint64_t parameters;         /* of what is movable */
-    int64_t saved;               /* by updates that only add up gradients */
-    int64_t before_updates;      /* no update begins earlier */
-    cairn_id *order;             /* the list of the picture */
-    uint32_t count;
-    uint32_t first_of[LEVELS + 1]; /* per level: how many are on the host */
-    uint64_t bytes_of[LEVELS + 1]; /* per level: their bytes */
-    bool *on_host;
-    uint32_t on_host_count;     /* at the level that is solved */
-    bool share_link;            /* activations may be offloaded too, beside visits */
-    uint32_t spares;            /* the spare memory, in visits of the op that visits most */
-    bool shortens;              /* where the arena is too large, visits become shorter first */
-    uint32_t parts;             /* of the work, of which a search does one */
-    int64_t bounds[LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
-    cairn_solution *least;      /* in the least memory; NULL: not known, or handed out */
-    uint64_t least_base;        /* what its plan without visits needs */
-    crn_arena *scratch;
-    cairn_error *err;
-} search;
+typedef crn_homes_search search;
 
-/* ---- Levels ---- */
-
-static bool is_movable(const cairn_tensor *tensor) {
-    return tensor->role == CAIRN_ROLE_PARAMETER || tensor->role == CAIRN_ROLE_SLOT;
-}
-
-typedef struct candidate {
-    cairn_id tensor;
-    bool late;       /* changed when the step is nearly over: nothing would hide its copy home */
-    uint32_t copies; /* how often it is copied; the fewest are first on the host */
-    bool small;      /* they are the last, because every copy has a latency */
-    uint32_t place;  /* scattered, so that the copies of any level are spread over the step */
-    uint64_t bytes;
-} candidate;
-
-static int compare_candidates(const void *a, const void *b) {
-    const candidate *x = a, *y = b;
-    if (x->late != y->late)
-        return x->late ? 1 : -1;
-    if (x->copies != y->copies)
-        return x->copies > y->copies ? 1 : -1;
-    if (x->small != y->small)
-        return x->small ? 1 : -1;
-    if (x->place != y->place)
-        return x->place < y->place ? -1 : 1;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
-
-/* Mark the tensors that some op uses, and those that an update changes. Others need not be on the
- * device, and are left as they are. */
-static void mark_used(const search *s, bool *used, bool *changed) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
-        const cairn_op *op = cairn_graph_op(s->graph, o);
-        for (uint32_t i = 0; i < op->param_count; i++) {
-            used[op->params[i]] = true;
-            changed[op->params[i]] |= crn_op_updates(op);
-        }
-    }
-}
-
-static int64_t least_time(const search *s, cairn_id op) {
-    uint32_t count;
-    const cairn_implementation *list = cairn_costs_op(s->costs, op, &count);
-    int64_t least = count > 0 ? list[0].time_ns : 0;
-    for (uint32_t i = 1; i < count; i++)
-        least = CRN_MIN(least, list[i].time_ns);
-    return least;
-}
-
-/* Mark what is changed so late that, if all of it were on the host, the link could not bring it
- * home while the ops after it run; at most in the last part of the step. */
-static void mark_late(const search *s, bool *late) {
-    int64_t all = 0, after = 0;
-    uint64_t bytes = 0;
-    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
-        all = crn_add_time(all, least_time(s, o));
-    if (crn_machine_copy_ns(s->options.machine, s->stationary) / 3 * 2 > all)
-        return;
-    for (cairn_id o = cairn_graph_op_count(s->graph); o-- > 0 && after <= all / LATE_PART;) {
-        const cairn_op *op = cairn_graph_op(s->graph, o);
-        for (uint32_t i = 0; i < op->param_count && crn_op_updates(op); i++) {
-            bytes += late[op->params[i]] ? 0 : cairn_costs_bytes(s->costs)[op->params[i]];
-            late[op->params[i]] = crn_machine_copy_ns(s->options.machine, bytes) > after;
-        }
-        after = crn_add_time(after, least_time(s, o));
-    }
-}
-
-static cairn_status list_candidates(search *s) {
-    uint32_t tensors = cairn_graph_tensor_count(s->graph);
-    candidate *list;
-    bool *used, *changed, *of_last, *late;
-    CRN_TAKE(s->scratch, list, tensors);
-    CRN_TAKE(s->scratch, of_last, tensors);
-    if (s->micro_batches > 1)
-        crn_graph_mark_last(s->graph, of_last);
-    CRN_TAKE(s->scratch, used, tensors);
-    CRN_TAKE(s->scratch, changed, tensors);
-    CRN_TAKE(s->scratch, late, tensors);
-    if (s->options.machine != NULL)
-        mark_late(s, late);
-    CRN_TAKE(s->scratch, s->order, tensors);
-    CRN_TAKE(s->scratch, s->on_host, tensors);
-    mark_used(s, used, changed);
-    for (cairn_id t = 0; t < tensors; t++) {
-        const cairn_tensor *tensor = cairn_graph_tensor(s->graph, t);
-        uint64_t bytes = crn_align(cairn_costs_bytes(s->costs)[t]);
-        if (!is_movable(tensor))
-            continue;
-        s->movable += bytes;
-        bool parameter = tensor->role == CAIRN_ROLE_PARAMETER;
-        s->unchanged += changed[t] ? 0 : bytes;
-        s->of_last += of_last[t] ? bytes : 0;
-        s->parameters += parameter ? bytes : 0;
-        if (used[t] && bytes >= LEAST_BYTES)
-            list[s->count++] = (candidate){.tensor = t,
-                                           .late = late[t],
-                                           .copies = parameter ? 2 : !of_last[t],
-                                           .small = bytes < SMALL_BYTES,
-                                           .place = SCATTER * t,
-                                           .bytes = bytes};
-    }
-    if (s->count > 0)
-        qsort(list, s->count, sizeof *list, compare_candidates);
-    uint64_t all = 0, sum = 0;
-    for (uint32_t i = 0; i < s->count; i++) {
-        s->order[i] = list[i].tensor;
-        all += list[i].bytes;
-    }
-    uint32_t next = 0;
-    for (uint32_t level = 0; level <= LEVELS; level++) {
-        while (next < s->count && sum < all / LEVELS * level)
-            sum += list[next++].bytes;
-        if (level == LEVELS)
-            for (; next < s->count; next++)
-                sum += list[next].bytes;
-        s->first_of[level] = next;
-        s->bytes_of[level] = sum;
-    }
-    return CAIRN_OK;
-}
-
-/* The memory that a level leaves for a plan; 0: none. */
-static uint64_t room_of(const search *s, uint64_t on_host) {
-    uint64_t stays = s->stationary - on_host;
-    return s->limit > stays ? s->limit - stays : 0;
+static bool is_large(const search *s) {
+    return cairn_graph_op_count(s->graph) > LARGE;
 }
 
 /* ---- One level ---- */
@@ -277,12 +116,29 @@ static bool take_away(const search *s, share *at, uint64_t less) {
     return less > 0;
 }
 
+/* Keep the plan, which other visits may be added to. */
+static void keep_base(search *s, uint64_t target, cairn_solution *base) {
+    cairn_solution_destroy(s->kept.solution);
+    s->kept = (crn_kept_base){base, s->on_host_count, s->parts, target, s->share_link};
+}
+
+static bool is_kept(const search *s, uint64_t target) {
+    const crn_kept_base *k = &s->kept;
+    return k->solution != NULL && k->homes == s->on_host_count && k->parts == s->parts &&
+           k->target == target && k->share_link == s->share_link;
+}
+
 /* Make the plan without visits, if there is none. If none fits beside the spare memory, it has all.
  */
-static cairn_status find_base(const search *s, const cairn_costs *costs, share *at,
+static cairn_status find_base(search *s, const cairn_costs *costs, share *at,
                               cairn_solution **base) {
     if (*base != NULL)
         return CAIRN_OK;
+    if (is_kept(s, at->target)) {
+        *base = s->kept.solution;
+        s->kept.solution = NULL;
+        return CAIRN_OK;
+    }
     cairn_status status = solve_base(s, costs, at->target, base);
     if (status != CAIRN_INFEASIBLE || at->spare == 0)
         return status;
@@ -290,29 +146,57 @@ static cairn_status find_base(const search *s, const cairn_costs *costs, share *
     return solve_base(s, costs, at->target, base);
 }
 
+/* The first plan of a level is kept. */
+static void end_base(search *s, bool first, uint64_t target, cairn_solution *base) {
+    if (first && base != NULL)
+        keep_base(s, target, base);
+    else
+        cairn_solution_destroy(base);
+}
+
+/* On a large graph the first plan of a level shows how much memory is lost in the arena; later ones
+ * begin with less. */
+static void expect_excess(search *s, share *at) {
+    bool known = s->excess_homes == s->on_host_count && s->excess_homes > 0;
+    if (known && is_large(s) && !is_kept(s, at->target))
+        (void)take_away(s, at, s->excess + s->excess / EXCESS_PART);
+}
+
+static void note_excess(search *s, uint64_t excess) {
+    if (s->excess_homes == s->on_host_count)
+        return;
+    s->excess_homes = s->on_host_count;
+    s->excess = excess;
+}
+
 /* Solve in `room`; again with less memory while it is not enough. */
-static cairn_status solve_in(const search *s, const cairn_costs *costs, uint64_t room,
+static cairn_status solve_in(search *s, const cairn_costs *costs, uint64_t room,
                              cairn_solution **out) {
     uint64_t spare = spare_for(s);
     share at = spare < room ? (share){room - spare, spare} : (share){room, 0};
     cairn_solution *base = NULL;
     cairn_status status = CAIRN_INFEASIBLE;
-    for (uint32_t round = 0; round < MOST_ROUNDS; round++) {
+    expect_excess(s, &at);
+    uint64_t target = at.target;
+    for (uint32_t round = 0; round < s->rounds; round++) {
         status = find_base(s, costs, &at, &base);
         if (status == CAIRN_OK)
             status = visit(s, at.target + at.spare, base->plan, out);
         uint64_t memory = status == CAIRN_OK ? memory_of(s, *out) : 0;
         if (memory <= room)
             break;
+        s->recomputes = (*out)->sim->summary->rerun_ns > (*out)->sim->summary->idle_ns;
         cairn_solution_destroy(*out);
         *out = NULL;
         status = CAIRN_INFEASIBLE;
+        note_excess(s, memory - room);
+        uint64_t made_for = at.target;
         if (take_away(s, &at, (memory - room) * (round + 1))) {
-            cairn_solution_destroy(base);
+            end_base(s, made_for == target, made_for, base);
             base = NULL;
         }
     }
-    cairn_solution_destroy(base);
+    end_base(s, at.target == target, at.target, base);
     return status;
 }
 
@@ -348,6 +232,32 @@ static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t
     return CAIRN_OK;
 }
 
+/* What an op reads and its workspace are in memory at once. */
+static uint64_t needed_by(const search *s, const cairn_costs *costs, cairn_id op) {
+    const cairn_op *at = cairn_graph_op(s->graph, op);
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(costs, op, &count);
+    uint64_t bytes = count > 0 ? list[0].workspace_bytes : 0;
+    for (uint32_t i = 1; i < count; i++)
+        bytes = CRN_MIN(bytes, list[i].workspace_bytes);
+    for (uint32_t i = 0; i < at->input_count; i++) {
+        cairn_id storage = crn_graph_storage(s->graph, at->inputs[i]);
+        bool seen = cairn_graph_tensor(s->graph, storage)->stationary;
+        for (uint32_t k = 0; k < i && !seen; k++)
+            seen = crn_graph_storage(s->graph, at->inputs[k]) == storage;
+        bytes += seen ? 0 : cairn_costs_bytes(costs)[storage];
+    }
+    return bytes;
+}
+
+/* Whether each op by itself fits into the room. */
+static bool may_fit(const search *s, const cairn_costs *costs, uint64_t room) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        if (needed_by(s, costs, o) > room)
+            return false;
+    return true;
+}
+
 /* Costs in which the first tensors of the list, those of a level, are at home on the host. */
 static cairn_status open_level(search *s, uint32_t level, cairn_costs **out) {
     for (uint32_t i = 0; i < s->count; i++)
@@ -374,7 +284,7 @@ static cairn_status visit_least(search *s, const cairn_plan *plan) {
  * offloaded. It does not depend on the limit. A limit below what it needs is
  * refused, so all refusals name the same smallest budget, and that one is enough. */
 static cairn_status find_least(search *s) {
-    uint64_t room = room_of(s, s->bytes_of[LEVELS]);
+    uint64_t room = crn_homes_room(s, s->bytes_of[LEVELS]);
     char op[sizeof s->err->name];
     cairn_costs *costs;
     cairn_solution *base;
@@ -395,137 +305,19 @@ static cairn_status find_least(search *s) {
 
 /* The best solution of a level; NULL: none fits. */
 static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out) {
-    uint64_t room = room_of(s, s->bytes_of[level]);
+    uint64_t room = crn_homes_room(s, s->bytes_of[level]);
     *out = NULL;
     if (room == 0 && level < LEVELS)
         return CAIRN_OK;
     cairn_costs *costs;
     CRN_TRY(open_level(s, level, &costs));
-    cairn_status status = solve_in(s, costs, CRN_MAX(room, 1), out);
+    cairn_status status = CAIRN_INFEASIBLE;
+    if (level == LEVELS || may_fit(s, costs, room))
+        status = solve_in(s, costs, CRN_MAX(room, 1), out);
     if (status == CAIRN_INFEASIBLE && level == LEVELS && s->share_link)
         status = solve_strictly(s, costs, CRN_MAX(room, 1), out);
     cairn_costs_destroy(costs);
     return status == CAIRN_INFEASIBLE && level < LEVELS ? CAIRN_OK : status;
-}
-
-/* ---- The bound ---- */
-
-/* No plan takes less in the memory of a level; INT64_MAX: none fits. */
-static cairn_status bound_of(search *s, uint32_t level, int64_t *out) {
-    cairn_solve_options options = s->options;
-    /* The last level stands for all that any plan can have on the host. */
-    options.budget_bytes = room_of(s, level == LEVELS ? s->movable : s->bytes_of[level]);
-    if (s->bounds[level] == 0) {
-        cairn_error own;
-        s->bounds[level] = INT64_MAX;
-        if (options.budget_bytes > 0) {
-            cairn_status status =
-                cairn_time_bound(s->graph, s->costs, &options, &s->bounds[level], &own);
-            if (status == CAIRN_ENOMEM)
-                return status;
-            if (status != CAIRN_OK)
-                s->bounds[level] = INT64_MAX;
-        }
-    }
-    *out = s->bounds[level];
-    return CAIRN_OK;
-}
-
-/* ---- When the first update can begin ---- */
-
-static cairn_id maker_of(const search *s, cairn_id tensor) {
-    return cairn_graph_tensor(s->graph, tensor)->producer;
-}
-
-/* Whether the op is an update or of the backward pass, and reads nothing of the backward pass. */
-static bool begins_backward(const search *s, const cairn_op *op) {
-    for (uint32_t i = 0; i < op->input_count; i++) {
-        cairn_id maker = maker_of(s, op->inputs[i]);
-        if (maker != CAIRN_NONE && cairn_graph_op(s->graph, maker)->phase == CAIRN_PHASE_BACKWARD)
-            return false;
-    }
-    return op->phase == CAIRN_PHASE_BACKWARD;
-}
-
-/* The time of all ops that an op needs. `needed` has no mark on entry; ops are in topological
- * order. */
-static int64_t time_before(const search *s, cairn_id op, bool *needed) {
-    int64_t time = 0;
-    memset(needed, 0, op * sizeof *needed);
-    for (cairn_id o = op + 1; o-- > 0;) {
-        if (o != op && !needed[o])
-            continue;
-        const cairn_op *at = cairn_graph_op(s->graph, o);
-        time = o == op ? 0 : crn_add_time(time, least_time(s, o));
-        for (uint32_t i = 0; i < at->input_count; i++)
-            if (maker_of(s, at->inputs[i]) != CAIRN_NONE)
-                needed[maker_of(s, at->inputs[i])] = true;
-    }
-    return time;
-}
-
-/* No update begins before what the first ops of the backward pass need has run. */
-static cairn_status find_before_updates(search *s) {
-    uint32_t count = cairn_graph_op_count(s->graph);
-    bool *needed;
-    CRN_TAKE(s->scratch, needed, count);
-    s->before_updates = INT64_MAX;
-    for (cairn_id o = 0; o < count; o++)
-        if (begins_backward(s, cairn_graph_op(s->graph, o)))
-            s->before_updates = CRN_MIN(s->before_updates, time_before(s, o, needed));
-    if (s->before_updates == INT64_MAX)
-        s->before_updates = 0;
-    return CAIRN_OK;
-}
-
-/* ---- Copies ---- */
-
-/* The least time of copies in, and of copies out of what updates changed. */
-static int64_t copies_time(const search *s, uint64_t in, uint64_t out) {
-    const cairn_machine *machine = s->options.machine;
-    if (in == 0)
-        return 0;
-    int64_t all = crn_machine_copy_ns(machine, machine->full_duplex ? in : in + out);
-    if (out == 0)
-        return all;
-    return CRN_MAX(all, crn_add_time(s->before_updates, crn_machine_copy_ns(machine, out)));
-}
-
-/* The least time of the copies of a level: in, and back what was changed. */
-static int64_t link_time(const search *s, uint32_t level) {
-    uint64_t in = s->bytes_of[level];
-    return copies_time(s, in, in - CRN_MIN(in, s->unchanged));
-}
-
-/* The same in a micro-batch before the last, which changes only sums. */
-static int64_t gather_link_time(const search *s, uint32_t level) {
-    uint64_t in = s->bytes_of[level] - CRN_MIN(s->bytes_of[level], s->of_last);
-    return copies_time(s, in, in - CRN_MIN(in, s->parameters + s->unchanged));
-}
-
-/* A step takes no less with at least the homes of a level, and plans that take at least `rest`. */
-static int64_t step_bound(const search *s, uint32_t level, int64_t rest) {
-    int64_t last = CRN_MAX(link_time(s, level), rest);
-    int64_t before = CRN_MAX(gather_link_time(s, level), rest - CRN_MIN(rest, s->saved));
-    int64_t count = (int64_t)s->micro_batches - 1;
-    if (rest == INT64_MAX || (count > 0 && before > INT64_MAX / count))
-        return INT64_MAX;
-    return crn_add_time(last, before * count);
-}
-
-/* Between two levels a plan takes at least the copies of the lower and the time in the memory of
- * the higher one. A level is left out if even the time in the most memory is too long there. */
-static cairn_status find_bound(search *s, uint32_t levels, int64_t *out) {
-    int64_t least, rest;
-    CRN_TRY(bound_of(s, levels, &least));
-    *out = INT64_MAX;
-    for (uint32_t level = levels + 1; level-- > 0;) {
-        if (step_bound(s, level, least) >= *out)
-            continue;
-        CRN_TRY(bound_of(s, CRN_MIN(level + 1, levels), &rest));
-        *out = CRN_MIN(*out, step_bound(s, level, rest));
-    }
-    return CAIRN_OK;
 }
 
 /* ---- The search ---- */
@@ -554,7 +346,7 @@ static cairn_status find_first_level(search *s, uint32_t *out) {
     while (low < high) {
         uint32_t middle = (low + high) / 2;
         int64_t bound;
-        CRN_TRY(bound_of(s, middle, &bound));
+        CRN_TRY(crn_homes_bound_of(s, middle, &bound));
         if (bound == INT64_MAX)
             low = middle + 1;
         else
@@ -564,27 +356,86 @@ static cairn_status find_first_level(search *s, uint32_t *out) {
     return CAIRN_OK;
 }
 
-/* Find the least level that fits. One that does not says how much memory it needs; a level with
- * less does not fit either, because it visits more. Without any, the last says what is missing. */
-static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution **best) {
-    CRN_TRY(find_first_level(s, level));
-    for (*level = CRN_MAX(*level, 1);; (*level)++) {
+/* A level that does not fit says how much memory it needs. Levels with less do not fit either,
+ * because they visit more. */
+static void skip_levels(const search *s, uint32_t *level) {
+    uint64_t needed = s->err->smallest_budget;
+    while (*level + 1 < LEVELS && crn_homes_room(s, s->bytes_of[*level + 1]) < needed)
+        (*level)++;
+}
+
+/* Find the least level from `first` on that fits. Without any, the last says what is missing. */
+static cairn_status find_level_from(search *s, uint32_t first, uint32_t *level,
+                                    cairn_solution **best) {
+    for (*level = first;; (*level)++) {
         s->err->smallest_budget = 0;
         CRN_TRY(solve_level(s, *level, best));
         if (*best != NULL)
             return CAIRN_OK;
-        uint64_t needed = s->err->smallest_budget;
-        while (*level + 1 < LEVELS && room_of(s, s->bytes_of[*level + 1]) < needed)
-            (*level)++;
+        skip_levels(s, level);
     }
+}
+
+static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution **best) {
+    CRN_TRY(find_first_level(s, level));
+    return find_level_from(s, CRN_MAX(*level, 1), level, best);
+}
+
+/* The same for a large graph: where the first plan of a level does not fit, and recomputes more
+ * than it waits for copies, the next level is tried before smaller plans of this one. They are
+ * tried only if the plan without visits was faster than what is found there. */
+static cairn_status hurry_to_level(search *s, uint32_t *level, cairn_solution **best) {
+    cairn_solution *lower;
+    CRN_TRY(find_first_level(s, level));
+    uint32_t first = *level = CRN_MAX(*level, 1);
+    s->rounds = 1;
+    s->recomputes = false;
+    s->err->smallest_budget = 0;
+    cairn_status status = solve_level(s, first, best);
+    s->rounds = MOST_ROUNDS;
+    if (status != CAIRN_OK || *best != NULL)
+        return status;
+    bool known = s->err->smallest_budget > 0 && first < LEVELS; /* no plan at all fits there */
+    if (known)
+        skip_levels(s, level);
+    if (!s->recomputes || first == LEVELS)
+        return find_level_from(s, *level + known, level, best);
+    const cairn_solution *kept = s->kept.solution;
+    int64_t time = kept == NULL ? INT64_MAX : kept->sim->summary->time_ns;
+    CRN_TRY(find_level_from(s, first + 1, level, best));
+    if (time >= (*best)->sim->summary->time_ns)
+        return CAIRN_OK;
+    CRN_TRY(solve_level(s, first, &lower));
+    if (time_of(lower) < time_of(*best))
+        *level = first;
+    keep_faster(best, lower);
+    return CAIRN_OK;
+}
+
+/* Whether the limit is so far above what any op needs that the plan in the least memory is not
+ * needed to tell that it is no refusal. */
+static bool is_ample(const search *s) {
+    uint64_t most = 0;
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++) {
+        uint64_t bytes = needed_by(s, s->costs, o);
+        const cairn_op *op = cairn_graph_op(s->graph, o);
+        for (uint32_t i = 0; i < op->param_count; i++)
+            bytes += cairn_costs_bytes(s->costs)[op->params[i]];
+        most = CRN_MAX(most, bytes);
+    }
+    return crn_homes_room(s, s->bytes_of[LEVELS]) / AMPLE >= most;
 }
 
 /* Nothing fits at level 0. Activations are offloaded only if nothing fits without that. */
 static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **best) {
-    CRN_TRY(find_least(s));
-    cairn_status status = find_least_level(s, level, best);
+    if (!is_large(s) || !is_ample(s))
+        CRN_TRY(find_least(s));
+    cairn_status status =
+        is_large(s) ? hurry_to_level(s, level, best) : find_least_level(s, level, best);
     if (status != CAIRN_INFEASIBLE)
         return status;
+    if (s->least == NULL)
+        CRN_TRY(find_least(s));
     s->share_link = true;
     return find_least_level(s, level, best);
 }
@@ -626,7 +477,7 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
         CRN_TRY(start_on_host(s, &found->level, best));
     for (uint32_t level = found->level + 1;
          level < LEVELS && level <= found->level + PATIENCE && may_gain(s, *best, bound) &&
-         step_bound(s, level, 0) < time_of(*best);
+         crn_homes_step_bound(s, level, 0) < time_of(*best);
          level++)
         CRN_TRY(try_point(s, (point){level, 1, true}, best, found));
     return CAIRN_OK;
@@ -634,7 +485,7 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
 
 /* If the step waits for copies, try longer visits, there and at higher levels. */
 static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, point *found) {
-    uint32_t patience = cairn_graph_op_count(s->graph) > LARGE ? 0 : PATIENCE;
+    uint32_t patience = is_large(s) ? 0 : PATIENCE;
     s->parts = PARTS;
     for (uint32_t level = CRN_MAX(found->level, 1);
          level <= LEVELS && level <= found->level + patience && !is_good(*best, bound) &&
@@ -674,13 +525,12 @@ static cairn_status refuse(const search *s) {
 static cairn_status solve_all(search *s, cairn_solution **out) {
     bool copies = s->options.machine != NULL && !s->options.no_offload;
     int64_t bound;
-    CRN_TRY(list_candidates(s));
-    CRN_TRY(find_before_updates(s));
+    CRN_TRY(crn_homes_list(s));
     if (!copies) {
         s->movable = s->bytes_of[LEVELS] = 0;
         s->first_of[LEVELS] = 0;
     }
-    CRN_TRY(find_bound(s, copies ? LEVELS : 0, &bound));
+    CRN_TRY(crn_homes_find_bound(s, copies ? LEVELS : 0, &bound));
     cairn_status status = CAIRN_OK;
     if (!copies || s->bounds[0] != INT64_MAX)
         status = solve_level(s, copies ? 0 : LEVELS, out);
@@ -710,6 +560,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                 .spares = 1,
                 .shortens = true,
                 .parts = 1,
+                .rounds = MOST_ROUNDS,
                 .scratch = &scratch,
                 .err = err != NULL ? err : &own};
     s.options.device_bytes = 0;
@@ -724,6 +575,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
     crn_arena_init(&scratch, &allocator);
     cairn_status status = solve_all(&s, out);
     cairn_solution_destroy(s.least);
+    cairn_solution_destroy(s.kept.solution);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK)
         return CAIRN_OK;
