@@ -582,11 +582,12 @@ bool cli_counts_all(const cli_args *args) {
 }
 
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
-    uint64_t slots = 0;
+    uint64_t slots = 0, micro_batches = 1;
     bool whole = cli_counts_all(args);
-    if (whole && !cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots))
+    if (whole && (!cli_number(args, "optimizer-slots", 0, CAIRN_MOST_SLOTS, 1, &slots) ||
+                  !cli_number(args, "accumulate", 1, 65536, 1, &micro_batches)))
         return CLI_USAGE;
-    uint32_t sums = cli_value(args, "accumulate") != NULL; /* one more slot */
+    uint32_t sums = micro_batches > 1; /* one more slot */
     return cli_model_open_for(args, name, (const uint32_t[3]){0}, 0,
                               whole ? 1 + sums + (uint32_t)slots : 0, out);
 }

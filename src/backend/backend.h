@@ -54,6 +54,9 @@ typedef struct crn_storage {
     uint32_t block; /* B of the format; 1 if it is plain */
     uint8_t format; /* crn_format */
     uint8_t type;   /* crn_type */
+    /* Bytes at the beginning that only updates use: the fp32 elements of a tensor that is stored
+     * twice, if all other ops read the copy. */
+    uint64_t unread;
 } crn_storage;
 
 /* The address of the copy of a tensor that is stored twice; NULL for others. */

@@ -28,8 +28,10 @@ static cairn_status bind_all(cairn_device *device, const cairn_graph *graph, crn
     crn_storage *storage;
     CRN_TAKE(scratch, storage, cairn_graph_tensor_count(graph));
     CRN_TRY(crn_device_store(device, graph, storage, err));
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         cairn_costs_set_bytes(costs, t, storage[t].bytes);
+        crn_costs_set_unread(costs, t, storage[t].unread);
+    }
     crn_costs_set_copy_slowdown(costs, device->backend->copy_slowdown);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
         CRN_TRY(bind_op(device, graph, storage, costs, o, err));

@@ -16,7 +16,7 @@ typedef struct op_costs {
 struct cairn_costs {
     crn_arena arena;
     uint32_t tensor_count, op_count;
-    uint64_t *bytes;
+    uint64_t *bytes, *unread;
     op_costs *ops;
     uint32_t copy_slowdown; /* percent */
     bool same_bits;
@@ -58,6 +58,14 @@ bool crn_costs_same_bits(const cairn_costs *costs) {
 
 void cairn_costs_set_bytes(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
     costs->bytes[tensor] = bytes;
+}
+
+void crn_costs_set_unread(cairn_costs *costs, cairn_id tensor, uint64_t bytes) {
+    costs->unread[tensor] = bytes;
+}
+
+uint64_t crn_costs_unread(const cairn_costs *costs, cairn_id tensor) {
+    return costs->unread[tensor];
 }
 
 cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_implementation *list,
@@ -144,6 +152,7 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
     costs->tensor_count = cairn_graph_tensor_count(graph);
     costs->op_count = cairn_graph_op_count(graph);
     CRN_TAKE(&costs->arena, costs->bytes, costs->tensor_count);
+    CRN_TAKE(&costs->arena, costs->unread, costs->tensor_count);
     CRN_TAKE(&costs->arena, costs->ops, costs->op_count);
     for (cairn_id t = 0; t < costs->tensor_count; t++)
         costs->bytes[t] = cairn_graph_tensor(graph, t)->bytes;

@@ -36,6 +36,11 @@ cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op);
 void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);
 uint32_t crn_costs_copy_slowdown(const cairn_costs *costs);
 
+/* How many bytes at the beginning of a parameter only updates use; 0 by default. cairn_bind() sets
+ * it. They are not fetched where ops only read the parameter. */
+void crn_costs_set_unread(cairn_costs *costs, cairn_id tensor, uint64_t bytes);
+uint64_t crn_costs_unread(const cairn_costs *costs, cairn_id tensor);
+
 /* Whether a solver may choose any implementation of the op: they differ in the number of chunks,
  * to trade time for workspace. For other ops all but the usual one are a last resort. */
 bool crn_op_has_chunks(const cairn_op *op);

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #define LINK_BYTES ((uint64_t)64 << 20)
-#define LINK_COPIES 16
+#define PIECE_BYTES ((uint64_t)8 << 20)
+#define PIECES 16 /* that follow each other */
+#define RATE_SAMPLES 5
+#define LATENCY_SAMPLES 16
 
 static int compare_times(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -19,20 +22,24 @@ cairn_implementation crn_profile_spread(int64_t *times, uint32_t count) {
                                   .high_ns = times[count - 1 - quarter]};
 }
 
-/* The median time of a copy out with a copy in at the same time, as in a step with many copies; 0:
- * a copy failed. */
-static int64_t time_copies(cairn_exec *exec, char *device, char *host, uint64_t bytes) {
+/* The median time of `count` copies out with as many copies in at the same time, as in a step with
+ * many copies, which is slower than one direction alone or a single copy; 0: a copy failed. */
+static int64_t time_copies(cairn_exec *exec, char *device, char *host, uint64_t bytes,
+                           uint32_t count, uint32_t samples) {
     const crn_backend *backend = exec->backend;
-    int64_t times[LINK_COPIES];
-    for (uint32_t i = 0; i < LINK_COPIES; i++) {
+    int64_t times[LATENCY_SAMPLES];
+    for (uint32_t i = 0; i < samples; i++) {
         int64_t before = crn_exec_clock();
-        backend->copy(exec->queue, CRN_COPY_OUT, host, device, bytes);
-        backend->copy(exec->queue, CRN_COPY_IN, device + LINK_BYTES, host + LINK_BYTES, bytes);
+        for (uint32_t k = 0; k < count; k++) {
+            uint64_t at = k * bytes % LINK_BYTES, other = at + LINK_BYTES;
+            backend->copy(exec->queue, CRN_COPY_OUT, host + at, device + at, bytes);
+            backend->copy(exec->queue, CRN_COPY_IN, device + other, host + other, bytes);
+        }
         if (backend->join(exec->queue, NULL, NULL) != CAIRN_OK)
             return 0;
         times[i] = crn_exec_clock() - before;
     }
-    return crn_profile_spread(times, LINK_COPIES).time_ns;
+    return crn_profile_spread(times, samples).time_ns;
 }
 
 void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
@@ -42,11 +49,11 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
     if (backend->reserve(state, CRN_SPACE_DEVICE, 2 * LINK_BYTES, &device, NULL) == CAIRN_OK &&
         backend->reserve(state, CRN_SPACE_HOST, 2 * LINK_BYTES, &host, NULL) == CAIRN_OK) {
         backend->fill(exec->queue, device, 1, 2 * LINK_BYTES);
-        (void)time_copies(exec, device, host, LINK_BYTES); /* so that all pages are mapped */
-        int64_t whole = time_copies(exec, device, host, LINK_BYTES);
-        out->link_latency_ns = time_copies(exec, device, host, CRN_ALIGNMENT);
-        int64_t moving = CRN_MAX(whole - out->link_latency_ns, 1);
-        out->link_bytes_per_second = crn_mul_div_up(LINK_BYTES, 1000000000u, (uint64_t)moving);
+        (void)time_copies(exec, device, host, LINK_BYTES, 1, 1); /* so that all pages are mapped */
+        int64_t all = time_copies(exec, device, host, PIECE_BYTES, PIECES, RATE_SAMPLES);
+        out->link_latency_ns = time_copies(exec, device, host, CRN_ALIGNMENT, 1, LATENCY_SAMPLES);
+        out->link_bytes_per_second =
+            crn_mul_div_up(PIECE_BYTES * PIECES, 1000000000u, (uint64_t)CRN_MAX(all, 1));
     }
     if (host != NULL)
         backend->release(state, CRN_SPACE_HOST, host, 2 * LINK_BYTES);

@@ -5,6 +5,7 @@
  * to decide when the step runs. */
 #include "exec/exec_internal.h"
 #include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 #include "sim/crn_sim.h"
 
 typedef struct binder {
@@ -21,6 +22,7 @@ typedef struct binder {
     bool *has_run;     /* per op */
     bool *of_last;     /* per tensor: only runs that end with updates use it */
     bool *waits_last;  /* per tensor: only those runs copy it home, and must wait for it */
+    bool *reads_only;  /* per step: it fetches a tensor that is only read */
     uint32_t step;
 } binder;
 
@@ -238,6 +240,12 @@ static cairn_status bind_copy(binder *b, cairn_id tensor, crn_action *action) {
     action->ready = b->exec->program.event_count++;
     action->done = b->exec->program.event_count++;
     b->flight[tensor] = action->done + 1;
+    if (b->reads_only[b->step]) {
+        uint64_t unread = b->exec->storage[tensor].unread;
+        action->host = (char *)action->host + unread;
+        action->device = (char *)action->device + unread;
+        action->bytes -= unread;
+    }
     return CAIRN_OK;
 }
 
@@ -304,6 +312,10 @@ static cairn_status bind_all(binder *b, crn_arena *scratch) {
     CRN_TAKE(scratch, b->has_run, cairn_graph_op_count(b->graph));
     CRN_TAKE(scratch, b->of_last, tensors);
     CRN_TAKE(scratch, b->waits_last, tensors);
+    bool *changed;
+    CRN_TAKE(scratch, changed, tensors);
+    CRN_TAKE(scratch, b->reads_only, count);
+    crn_plan_mark_reads(b->graph, b->in->plan, changed, b->reads_only);
     if (b->exec->update.has_sum)
         crn_graph_mark_last(b->graph, b->of_last);
     CRN_TAKE(memory, program->input_at, tensors);

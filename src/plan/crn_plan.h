@@ -20,6 +20,12 @@ CAIRN_MUST cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const
                                                 const cairn_plan_header *header, cairn_plan **out,
                                                 cairn_error *err);
 
+/* Mark the fetches of a tensor that is not changed or copied to the host before it is freed.
+ * `changed` has an element per tensor, all false, `reads_only` one per step; both belong to the
+ * caller. O(n). */
+void crn_plan_mark_reads(const cairn_graph *graph, const cairn_plan *plan, bool *changed,
+                         bool *reads_only);
+
 CAIRN_MUST cairn_status crn_plan_copy(const cairn_plan *plan, cairn_plan **out);
 
 #endif

@@ -2,6 +2,8 @@
 #include "plan/plan_internal.h"
 #include "plan/crn_plan.h"
 
+#include "graph/crn_graph.h"
+
 const char *cairn_step_kind_name(cairn_step_kind kind) {
     static const char *const names[] = {"run", "free", "offload", "fetch", "wait"};
     return (unsigned)kind < CRN_LENGTH(names) ? names[kind] : NULL;
@@ -113,4 +115,21 @@ cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const cairn_grap
     builder->plan = NULL;
     *out = show(plan);
     return CAIRN_OK;
+}
+
+void crn_plan_mark_reads(const cairn_graph *graph, const cairn_plan *plan, bool *changed,
+                         bool *reads_only) {
+    for (uint32_t i = plan->step_count; i-- > 0;) {
+        const cairn_step *step = &plan->steps[i];
+        if (step->kind == CAIRN_STEP_RUN) {
+            const cairn_op *op = cairn_graph_op(graph, step->id);
+            for (uint32_t k = 0; k < op->param_count && crn_op_updates(op); k++)
+                changed[op->params[k]] = true;
+        } else if (step->kind == CAIRN_STEP_OFFLOAD) {
+            changed[step->id] = true; /* all of it is copied home */
+        } else if (step->kind == CAIRN_STEP_FETCH || step->kind == CAIRN_STEP_FREE) {
+            reads_only[i] = step->kind == CAIRN_STEP_FETCH && !changed[step->id];
+            changed[step->id] = false;
+        }
+    }
 }

@@ -29,6 +29,8 @@ static bool is_left_out(const crn_sim_walk *w, cairn_id tensor, bool out) {
 /* Start a copy on its lane and fill in the times of the step. On a half-duplex link both directions
  * share one lane. */
 static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
+    uint64_t bytes = cairn_costs_bytes(w->costs)[tensor];
+    uint64_t left = !out && w->reads_only[w->step] ? crn_costs_unread(w->costs, tensor) : 0;
     int64_t *lane = out ? &w->out_free : &w->in_free;
     bool shared = w->machine != NULL && !w->machine->full_duplex;
     if (is_left_out(w, tensor, out))
@@ -38,7 +40,7 @@ static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
         start = CRN_MAX(start, CRN_MAX(w->out_free, w->in_free));
     int64_t length = 0;
     if (w->machine != NULL)
-        length = crn_machine_copy_ns(w->machine, cairn_costs_bytes(w->costs)[tensor]);
+        length = crn_machine_copy_ns(w->machine, bytes - left);
     *lane = crn_add_time(start, length);
     int64_t *busy = out ? &w->sim->summary.copy_out_ns : &w->sim->summary.copy_in_ns;
     *busy = crn_add_time(*busy, length);

@@ -67,6 +67,7 @@ typedef struct crn_sim_walk {
     uint32_t *ran_by; /* per op: 0, or 1 + the implementation that ran it */
     bool gathers;     /* as in cairn_sim_options */
     bool *of_last;    /* then per tensor: no update uses it */
+    bool *reads_only; /* per step: it fetches a tensor that is only read */
 
     uint64_t live;
     int64_t now, out_free, in_free; /* when the compute, copy-out and copy-in lanes are free */

@@ -1,6 +1,7 @@
 /* simulate.c: decides whether a plan is legal, by walking from its first step to its last
  * (sim_walk.h). */
 #include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 #include "sim/slot_bytes.h"
 #include "sim/sim_walk.h"
 
@@ -118,6 +119,10 @@ cairn_status crn_sim_walk_plan(crn_sim_walk *w) {
     CRN_TAKE(&w->scratch, w->of_last, cairn_graph_tensor_count(w->graph));
     if (w->gathers)
         crn_graph_mark_last(w->graph, w->of_last);
+    bool *changed;
+    CRN_TAKE(&w->scratch, changed, cairn_graph_tensor_count(w->graph));
+    CRN_TAKE(&w->scratch, w->reads_only, step_count);
+    crn_plan_mark_reads(w->graph, w->plan, changed, w->reads_only);
     CRN_TRY(begin(w));
     for (; w->step < step_count; w->step++) {
         CRN_TRY(take_step(w, &steps[w->step]));

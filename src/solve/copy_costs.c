@@ -35,8 +35,10 @@ static cairn_status copy_all(const cairn_graph *graph, const cairn_costs *from,
     CRN_TRY(invert(count, change->order, scratch, &inverse));
     crn_costs_set_copy_slowdown(to, crn_costs_copy_slowdown(from));
     cairn_costs_set_same_bits(to, crn_costs_same_bits(from));
-    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++) {
         cairn_costs_set_bytes(to, t, cairn_costs_bytes(from)[t]);
+        crn_costs_set_unread(to, t, crn_costs_unread(from, t));
+    }
     for (cairn_id o = 0; o < count; o++) {
         cairn_id old = change->order == NULL ? o : change->order[o];
         cairn_id fused = crn_costs_fused(from, old);

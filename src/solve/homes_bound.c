@@ -95,13 +95,15 @@ static int64_t copies_time(const search *s, uint64_t in, uint64_t out) {
 /* The least time of the copies of a level: in, and back what was changed. */
 static int64_t link_time(const search *s, uint32_t level) {
     uint64_t in = s->bytes_of[level];
-    return copies_time(s, in, in - CRN_MIN(in, s->unchanged));
+    uint64_t out = in - CRN_MIN(in, s->unchanged);
+    return copies_time(s, in - CRN_MIN(in, s->unread), out);
 }
 
 /* The same in a micro-batch before the last, which changes only sums. */
 static int64_t gather_link_time(const search *s, uint32_t level) {
     uint64_t in = s->bytes_of[level] - CRN_MIN(s->bytes_of[level], s->of_last);
-    return copies_time(s, in, in - CRN_MIN(in, s->parameters + s->unchanged));
+    uint64_t out = in - CRN_MIN(in, s->parameters + s->unchanged);
+    return copies_time(s, in - CRN_MIN(in, s->unread_parameters), out);
 }
 
 int64_t crn_homes_step_bound(const search *s, uint32_t level, int64_t rest) {

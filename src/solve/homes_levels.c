@@ -109,6 +109,8 @@ cairn_status crn_homes_list(search *s) {
         s->movable += bytes;
         bool parameter = tensor->role == CAIRN_ROLE_PARAMETER;
         s->unchanged += changed[t] ? 0 : bytes;
+        s->unread += changed[t] ? 0 : crn_costs_unread(s->costs, t);
+        s->unread_parameters += crn_costs_unread(s->costs, t);
         s->of_last += of_last[t] ? bytes : 0;
         s->parameters += parameter ? bytes : 0;
         if (used[t] && bytes >= LEAST_BYTES)

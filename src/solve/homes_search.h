@@ -25,6 +25,8 @@ typedef struct crn_homes_search {
     uint64_t limit, stationary;  /* of everything on the device; all that is stationary */
     uint64_t movable;            /* of it, all that can be at home on the host at all */
     uint64_t unchanged;          /* of that, what no update changes */
+    uint64_t unread;             /* of what no update changes, what is not fetched */
+    uint64_t unread_parameters;  /* of all parameters, what only updates use */
     uint32_t micro_batches;      /* of a step, at least 1 */
     uint64_t of_last;            /* of what is movable, what only the last micro-batch uses */
     uint64_t parameters;         /* of what is movable */
@@ -43,6 +45,7 @@ typedef struct crn_homes_search {
     uint32_t rounds;        /* of a level, at most */
     crn_kept_base kept;     /* the first plan without visits of the last level */
     bool recomputes;        /* the last plan that was too large: more than it waits */
+    int64_t busy;           /* the time of the last plan without its waits */
     uint64_t excess;        /* of the arena of the first plan with visits */
     uint32_t excess_homes;  /* how many homes that plan had on the host; 0: not known */
     int64_t bounds[CRN_HOME_LEVELS + 1]; /* per level: of plans in its memory; 0: not known */

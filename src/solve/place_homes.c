@@ -50,6 +50,15 @@ static int64_t copy_time(const work *at, cairn_id tensor) {
     return crn_machine_copy_ns(at->in->machine, cairn_costs_bytes(at->in->costs)[tensor]);
 }
 
+/* What only updates use is not fetched where the tensor is only read. */
+static int64_t fetch_time(const work *at, const visit *v) {
+    const cairn_costs *costs = at->in->costs;
+    if (at->in->machine == NULL || v->changed)
+        return copy_time(at, v->tensor);
+    return crn_machine_copy_ns(at->in->machine, cairn_costs_bytes(costs)[v->tensor] -
+                                                    crn_costs_unread(costs, v->tensor));
+}
+
 /* Whether the tensor can be in memory during a step in addition. */
 static bool fits(const work *at, uint32_t step, uint64_t bytes) {
     return at->live[step] + bytes <= at->in->room;
@@ -201,7 +210,7 @@ static cairn_status find_starts(work *at, const crn_visit_index *by, uint32_t co
     CRN_TAKE(at->scratch, *out, at->visits.length);
     for (uint32_t k = count; k-- > 0;) {
         const visit *v = &at->visits.data[by->visits[k]];
-        lane = CRN_MIN(lane, at->clock[v->first]) - copy_time(at, v->tensor);
+        lane = CRN_MIN(lane, at->clock[v->first]) - fetch_time(at, v);
         (*out)[by->visits[k]] = lane;
     }
     return CAIRN_OK;

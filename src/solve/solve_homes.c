@@ -29,6 +29,7 @@
 #define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this part */
 #define SMALL 2000u       /* ops: the search for a level does all the work */
 #define LARGE 5000u       /* ops: fewer plans are tried */
+#define LEAST_GAIN 128    /* of the step: longer visits are tried if waits are at least this part */
 #define AMPLE 4           /* times what an op needs */
 #define EXCESS_PART 8     /* of the memory that an arena lost, more than which is left out */
 #define LEVELS CRN_HOME_LEVELS
@@ -454,6 +455,7 @@ static cairn_status try_point(search *s, point at, cairn_solution **best, point 
     s->spares = at.spares;
     s->shortens = at.shortens;
     CRN_TRY(solve_level(s, at.level, &next));
+    s->busy = next == NULL ? INT64_MAX : time_of(next) - next->sim->summary->idle_ns;
     keep_faster(best, next);
     if (time_of(*best) < before)
         *best_point = at;
@@ -469,6 +471,12 @@ static bool may_gain(const search *s, const cairn_solution *solution, int64_t bo
     return !is_good(solution, bound) && reruns > waits;
 }
 
+/* Whether the last plan would be the fastest if it did not wait for copies. */
+static bool waits_too_long(const search *s, const cairn_solution *best) {
+    int64_t time = time_of(best);
+    return !is_large(s) && s->busy < time - time / LEAST_GAIN;
+}
+
 /* From the least level that fits, go up while that is faster. */
 static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point *found) {
     *found = (point){0, 1, true};
@@ -476,10 +484,15 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
     if (*best == NULL)
         CRN_TRY(start_on_host(s, &found->level, best));
     for (uint32_t level = found->level + 1;
-         level < LEVELS && level <= found->level + PATIENCE && may_gain(s, *best, bound) &&
+         level <= LEVELS && level <= found->level + PATIENCE && may_gain(s, *best, bound) &&
          crn_homes_step_bound(s, level, 0) < time_of(*best);
-         level++)
+         level++) {
         CRN_TRY(try_point(s, (point){level, 1, true}, best, found));
+        if (waits_too_long(s, *best)) {
+            CRN_TRY(try_point(s, (point){level, 1, false}, best, found));
+            CRN_TRY(try_point(s, (point){level, MOST_SPARES, false}, best, found));
+        }
+    }
     return CAIRN_OK;
 }
 

@@ -1,6 +1,7 @@
 /* test_homes.c: parameters and slots at home on the host: fetched, updated and copied back, with
  * the bits of a step that has everything on the device; in evaluation; under a limit for
  * everything; in check mode. Argument: the backend. */
+#include "cost/crn_cost.h"
 #include "cuda/fake_driver.h"
 #include "exec/whole_step.h"
 #include "solve/place_homes.h"
@@ -169,6 +170,35 @@ static void test_device_limit(void) {
     close_subject(&usual);
 }
 
+/* Where a weight is only read, its copy of 16 bits alone is fetched: a third of the bytes. The
+ * simulator knows it. */
+static void test_reads_copy(void) {
+    math = CAIRN_MATH_BF16;
+    cairn_exec_options options = options_of(&rows[10]);
+    subject usual = usual_step(&rows[10], &options), s = usual;
+    s.solution = visiting(&usual, 1, 0);
+    s.exec = create(&s, s.solution, &options);
+    uint32_t parts = 0, wholes = 0;
+    for (uint32_t i = 0; i < s.exec->program.count; i++) {
+        const cairn_step *step = &s.solution->plan->steps[i];
+        const crn_action *action = &s.exec->program.actions[i];
+        if (step->kind != CAIRN_STEP_FETCH || s.exec->storage[step->id].unread == 0)
+            continue;
+        uint64_t bytes = cairn_costs_bytes(s.costs)[step->id];
+        const cairn_sim_step *timed = &s.solution->sim->steps[i];
+        cairn_machine machine = v100();
+        wholes += action->bytes == bytes;
+        parts += action->bytes * 3 < bytes + 3 * CRN_ALIGNMENT;
+        CHECK_U64((uint64_t)(timed->end_ns - timed->start_ns),
+                  (uint64_t)crn_machine_copy_ns(&machine, action->bytes));
+    }
+    CHECK(parts > 0 && wholes > 0);
+    cairn_exec_destroy(s.exec);
+    cairn_solution_destroy(s.solution);
+    close_subject(&usual);
+    math = CAIRN_MATH_TF32;
+}
+
 /* Weights of a transformer in bf16 are 32-bit floats with a copy of 16 bits, which travels with
  * them. */
 static void test_bf16(void) {
@@ -204,6 +234,7 @@ int main(int count, char **arguments) {
         backend = arguments[1];
     if (strcmp(backend, "cuda-host") == 0) {
         test_updates_beside_copies();
+        test_reads_copy();
         test_bf16();
     }
     for (size_t i = 0; i < CRN_LENGTH(rows); i++)

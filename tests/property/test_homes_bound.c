@@ -3,6 +3,7 @@
  * are those of several algorithms at many budgets, with visits placed for every set. */
 #include "base/rng.h"
 #include "check.h"
+#include "cost/crn_cost.h"
 #include "property/random_graph.h"
 #include "solve/place_homes.h"
 
@@ -43,6 +44,8 @@ static problem make_problem(uint64_t seed) {
             continue;
         /* as large as activations, and large enough to be worth a copy */
         cairn_costs_set_bytes(p.costs, t, 65536 * (1 + crn_rng_below(&rng, 4)));
+        if (tensor->role == CAIRN_ROLE_PARAMETER && seed % 2 == 0)
+            crn_costs_set_unread(p.costs, t, cairn_costs_bytes(p.costs)[t] / 3 * 2);
         p.movable[p.movable_count++] = t;
     }
     for (cairn_id t = 0; t < cairn_graph_tensor_count(p.graph); t++)

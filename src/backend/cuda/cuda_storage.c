@@ -115,6 +115,24 @@ static void copy_weights(const cairn_graph *graph, crn_storage *out) {
     }
 }
 
+/* Whether an op reads only the copy of its parameter `index`. */
+static bool reads_copy(const cairn_op *op, uint32_t index, const crn_storage *storage) {
+    return index == 0 && multiplies_half(op, storage);
+}
+
+/* Find the parameters whose fp32 elements only updates use. */
+static void find_unread(const cairn_graph *graph, crn_storage *out) {
+    for (cairn_id t = 0; t < cairn_graph_tensor_count(graph); t++)
+        if (out[t].type == CRN_TWICE)
+            out[t].unread = crn_align(cairn_graph_tensor(graph, t)->bytes);
+    for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++) {
+        const cairn_op *op = cairn_graph_op(graph, o);
+        for (uint32_t i = 0; i < op->param_count && !crn_op_updates(op); i++)
+            if (!reads_copy(op, i, out))
+                out[op->params[i]].unread = 0;
+    }
+}
+
 cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_storage *out,
                             cairn_error *err) {
     crn_arena scratch;
@@ -147,6 +165,7 @@ cairn_status crn_cuda_store(crn_device *device, const cairn_graph *graph, crn_st
         uint32_t halved;
         status = crn_halve_sequences(graph, group, &scratch, out, &halved);
         copy_weights(graph, out);
+        find_unread(graph, out);
     }
     crn_arena_release(&scratch);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
