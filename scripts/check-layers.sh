@@ -2,13 +2,14 @@
 # check-layers.sh [ROOT]: checks which files include which, and that every source is built.
 #
 # A file in src/X may include its own folder, the folders above X in src/LAYERS, and the public
-# headers. A header NAME_internal.h belongs to its folder and the folders inside it. A folder inside another one is a layer if src/LAYERS lists it, as solve/chain; otherwise
-# its files belong to the folder around it. Files in cli/ and include/ may include
-# only public headers and their own folder. A public header may include only those above it in
+# headers. A header NAME_internal.h belongs to its folder and the folders inside it. A folder inside
+# another one is a layer if src/LAYERS lists it, as solve/chain; otherwise its files belong to the
+# folder around it. Files in cli/ and include/ may include only public headers and their own folder. A public header may include only those above it in
 # cairn.h. Those that cairn.h only names in a comment, and what lies in cairn/papers/, may include
 # any; those that it includes may not include them. File names are unique, so that a file can be
 # named without its path. Every .c below src/ and cli/ is listed in CMakeLists.txt or in the list of
-# its backend. Prints every violation; exits with 1 if there is one.
+# its backend. docs/architecture.md names every folder of src/ and every module of python/cairn.
+# Prints every violation; exits with 1 if there is one.
 set -eu
 root=${1:-$(dirname "$0")/..}
 cd "$root"
@@ -117,7 +118,15 @@ check_listed() {
         !($0 in listed) { print $0 ": is not listed in CMakeLists.txt" }'
 }
 
-violations=$(check_folders; check_public_only; check_headers; check_names; check_listed)
+check_map() {
+    { sed 's|.*|`src/&/`|; s|`src/solve/\([a-z]*/`\)|`\1|' src/LAYERS
+      find python/cairn -name '_*.py' ! -name '__init__.py' | sed 's|.*/\(.*\)\.py|`\1`|'; } | sort |
+        while read -r name; do
+            grep -q -F -e "$name" docs/architecture.md || echo "docs/architecture.md: does not name $name"
+        done
+}
+
+violations=$(check_folders; check_public_only; check_headers; check_names; check_listed; check_map)
 if [ -n "$violations" ]; then
     printf '%s\n' "$violations" >&2
     exit 1

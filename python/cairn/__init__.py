@@ -2,7 +2,8 @@
 
     model = torch.compile(model, backend=cairn.backend(budget="4GiB"))
 
-docs/pytorch.md shows how; the planner is libcairn_plan.so in this folder.
+docs/pytorch.md shows how, and docs/architecture.md what is in which module. The planner is libcairn_plan.so in this
+folder.
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ failures=0
 
 fresh() {
     rm -rf "$copy"/*
-    cp -R "$root/src" "$root/cli" "$root/include" "$root/tests" "$root/CMakeLists.txt" "$copy"
+    cp -R "$root/src" "$root/cli" "$root/include" "$root/tests" "$root/docs" "$root/CMakeLists.txt" "$copy"
+    mkdir "$copy/python"
+    cp -R "$root/python/cairn" "$copy/python"
 }
 
 # refuses WORDS: the check must fail and print WORDS.
@@ -48,6 +50,10 @@ refuses '"graph/graph_internal.h" is internal to graph/'
 fresh
 echo '  # include "elsewhere/x.h"' >>"$copy/src/cost/costs.c"
 refuses '"elsewhere/x.h" is in no folder'
+
+fresh
+: >"$copy/python/cairn/_stray.py"
+refuses 'docs/architecture.md: does not name `_stray`'
 
 fresh
 mkdir "$copy/src/stray"

@@ -13,10 +13,10 @@
 
 #include "solve/offload/offload_solvers.h"
 
-#define CUTS 8u
-#define FILLS 8u
-#define SHARES 6u
-#define FEW 200u /* up to this many ops the whole search of `offload-best` is quick */
+#define CUTS 8u   /* minimum cuts for one value of the bound */
+#define FILLS 8u  /* times that the link is filled and recomputations are removed again */
+#define SHARES 6u /* of what the link can carry, that are tried */
+#define FEW 200u  /* up to this many ops the whole search of `offload-best` is quick */
 
 /* ---- The bound ---- */
 
