@@ -3,7 +3,13 @@
  * With copies, the bytes that are away at the moment are at most what the link can carry out before
  * it and in after it. So the bound for a budget is the bound for a budget that is larger by this
  * amount. The amount depends on the time of the step itself, so the bound is the least time that is
- * consistent with itself.
+ * consistent with itself. Recomputations come after the moment, where they give copies out no time:
+ *
+ *     time >= time before the moment + own time after it + recomputations
+ *             `- at least that of the copies out
+ *
+ * So copies out that take longer than the ops before the moment make the step longer, byte by
+ * byte.
  *
  * The search tries several shares of what the link can carry: it takes the keep-set of the cut for
  * that much more memory, and copies that much of it. It also starts from the best set without
@@ -30,11 +36,21 @@ uint64_t crn_joint_away(const crn_bound *b, const cairn_machine *machine, int64_
     return CRN_MIN(bytes, (uint64_t)1 << 60);
 }
 
+/* The extra time if copies in take no time: what the link carries out before the moment while all
+ * ops run that need not come after it is free, and more has the price of the link. */
+static int64_t bound_by_copies_out(crn_bound *b, const cairn_machine *machine, uint64_t budget) {
+    uint64_t rate = machine->link_bytes_per_second;
+    uint64_t free =
+        crn_mul_div_up((uint64_t)CRN_MAX(b->base_ns - b->after_ns, 0), rate, 1000000000);
+    return crn_bound_at_price(b, budget + CRN_MIN(free, (uint64_t)1 << 60), CUTS, rate);
+}
+
 /* The least extra time at the current moment that is consistent with itself, if it is above
  * `floor_ns`. */
 static int64_t bound_at_moment(crn_bound *b, const cairn_machine *machine, uint64_t budget,
                                int64_t floor_ns) {
-    int64_t low = floor_ns, price = 0;
+    int64_t low = CRN_MAX(floor_ns, bound_by_copies_out(b, machine, budget)), price = 0;
+    floor_ns = low;
     uint64_t away = crn_joint_away(b, machine, crn_add_time(b->base_ns, low));
     if (crn_bound_at(b, budget + away, CUTS, &price) <= low)
         return floor_ns;

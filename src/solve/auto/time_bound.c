@@ -267,22 +267,25 @@ typedef struct line {
     uint64_t bytes;
 } line;
 
-static int64_t next_price(const crn_bound *b, const line *left, const line *right, bool has_right,
-                          int64_t price) {
+static int64_t next_price(const line *left, const line *right, bool has_right, int64_t price,
+                          int64_t most_price) {
     if (!has_right)
-        return price == b->most_price ? price : CRN_MIN(b->most_price, price * 8);
+        return price == most_price ? price : CRN_MIN(most_price, price * 8);
     return (right->time - left->time) / (int64_t)(left->bytes - right->bytes);
 }
 
-int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t *price) {
+/* The best of the prices up to `most_price`. `*fits`: the values of a cut fit into the budget. */
+static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t most_price,
+                            int64_t *price, bool *fits) {
     line left = {0, b->all}, right = {0, 0};
     bool has_right = false;
+    *fits = true;
     if (b->all + b->fixed <= budget)
         return 0;
     int64_t best = 0, best_price = 0, tried = *price;
-    if (tried <= 0 || tried > b->most_price)
+    if (tried <= 0 || tried > most_price)
         tried = (b->before_ns >> b->coarse << b->scale) / (int64_t)(b->all + 1);
-    tried = CRN_MIN(CRN_MAX(tried, 1), b->most_price);
+    tried = CRN_MIN(CRN_MAX(tried, 1), most_price);
     for (uint32_t k = 0; k < most_cuts; k++) {
         int64_t value = crn_bound_cut(b, tried);
         value += tried * ((int64_t)b->fixed - (int64_t)budget);
@@ -301,15 +304,29 @@ int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t 
             right = found;
             has_right = true;
         }
-        int64_t next = next_price(b, &left, &right, has_right, tried);
+        int64_t next = next_price(&left, &right, has_right, tried, most_price);
         if (next == tried || next < 1)
             break;
-        tried = CRN_MIN(next, b->most_price);
+        tried = CRN_MIN(next, most_price);
     }
     *price = best_price;
-    if (!has_right && crn_bound_least(b) > budget)
-        return INT64_MAX;
+    *fits = has_right;
     return best >> b->scale << b->coarse;
+}
+
+int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t *price) {
+    bool fits;
+    int64_t best = search_price(b, budget, most_cuts, b->most_price, price, &fits);
+    return !fits && crn_bound_least(b) > budget ? INT64_MAX : best;
+}
+
+int64_t crn_bound_at_price(crn_bound *b, uint64_t budget, uint32_t most_cuts,
+                           uint64_t bytes_per_second) {
+    bool fits;
+    int64_t price = 0;
+    uint64_t most = ((uint64_t)1000000000 << b->scale >> b->coarse) / CRN_MAX(bytes_per_second, 1);
+    most = CRN_MIN(most, (uint64_t)b->most_price);
+    return most == 0 ? 0 : search_price(b, budget, most_cuts, (int64_t)most, &price, &fits);
 }
 
 /* ---- The best moment ---- */

@@ -78,6 +78,10 @@ bool crn_bound_cuts_edge(const crn_bound *bound, uint32_t edge);
  * price to try (0: any) and becomes the best one. */
 int64_t crn_bound_at(crn_bound *bound, uint64_t budget, uint32_t most_cuts, int64_t *price);
 
+/* The same if a byte beyond the budget may also be had for the time of a link that carries it. */
+int64_t crn_bound_at_price(crn_bound *bound, uint64_t budget, uint32_t most_cuts,
+                           uint64_t bytes_per_second);
+
 /* The least bytes that are needed at the moment, with any time. */
 uint64_t crn_bound_least(crn_bound *bound);
 
