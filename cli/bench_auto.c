@@ -52,6 +52,8 @@ static const target targets[] = {
     {"darts", 64, 0, {1.89, 5.80, NONE, 10.83, 14.01, 17.58, 19.53}, 4.9, .5, 30, 0},
     {"vgg16", 64, 0, {.47, 1.03, NONE, 8.41, NONE, NONE, NONE}, 48.2, 1.5, 60, 0},
     {"lstm", 64, 0, {2.01, 6.04, NONE, 9.72, 11.74, 14.08, 15.76}, 16.8, 1.5, 40, 0},
+    {"gpt2:1558M", 16, 1024, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, .5, 30, 0},
+    {"llama:llama-2-7b", 4, 2048, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, .5, 30, 0},
     {"gpt", 8, 24, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, .5, 30, 0},
     {"gpt", 8, 256, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, 0, 0, 1500},
     {"lstm", 64, 1400, {NONE, NONE, NONE, NONE, NONE, NONE, NONE}, 0, 0, 0, 1500},

@@ -98,6 +98,10 @@ cairn_status crn_joint_bound(crn_bound *raw, const cairn_machine *machine, uint6
         CRN_TRY(try_moment(raw, machine, budget, at - step, extra_ns, &best));
         CRN_TRY(try_moment(raw, machine, budget, at + step, extra_ns, &best));
     }
+    for (int64_t k = 2, at = best; k <= 4; k++) { /* neighbours need very different memory */
+        CRN_TRY(try_moment(raw, machine, budget, at - k, extra_ns, &best));
+        CRN_TRY(try_moment(raw, machine, budget, at + k, extra_ns, &best));
+    }
     return CAIRN_OK;
 }
 

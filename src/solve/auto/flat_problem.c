@@ -174,20 +174,26 @@ static crn_flat_impl impl_of(const crn_flat *f, uint32_t o, const cairn_implemen
                            .implementation = (uint16_t)i};
 }
 
+void crn_flat_allowed(const crn_flat *f, uint32_t op, uint32_t *first, uint32_t *end) {
+    cairn_costs_op(f->costs, op, end);
+    *first = 0;
+    if (crn_costs_same_bits(f->costs) && *end > 0) {
+        *first = crn_usual_implementation(f->costs, op);
+        *end = *first + 1;
+    }
+}
+
 /* The usual implementation comes first, then those that need less workspace. An op with another
  * implementation gives other bits than with `none`, so this is the last resort: it counts as slower
  * by `aside`. Chunks, which nearly always save more than they cost, do not. */
 static void add_impls(crn_flat *f, uint32_t o, int64_t aside) {
-    uint32_t count, first = f->first_impl[o], end = first + 1, from = 0;
+    uint32_t count, first = f->first_impl[o], end = first + 1, from;
     const cairn_implementation *list = cairn_costs_op(f->costs, o, &count);
     f->impls[first] = count == 0 ? (crn_flat_impl){0}
                                  : impl_of(f, o, list, crn_usual_implementation(f->costs, o));
     if (crn_op_has_chunks(cairn_graph_op(f->graph, o)))
         aside = 0;
-    if (crn_costs_same_bits(f->costs) && count > 0) {
-        from = f->impls[first].implementation;
-        count = from + 1;
-    }
+    crn_flat_allowed(f, o, &from, &count);
     for (uint32_t i = from; i < count && i <= UINT16_MAX; i++) {
         crn_flat_impl impl = impl_of(f, o, list, i);
         int64_t again = crn_costs_again_ns(f->costs, o, i);

@@ -73,6 +73,9 @@ static inline uint32_t crn_flat_copied(const crn_flat *flat, uint32_t value) {
     return flat->op_count + 2 * value + 1;
 }
 
+/* The implementations that a plan may use for an op: numbers from *first to before *end. */
+void crn_flat_allowed(const crn_flat *flat, uint32_t op, uint32_t *first, uint32_t *end);
+
 /* All arrays are allocated in `arena`. O(ops + operands + tensors). */
 CAIRN_MUST cairn_status crn_flat_create(const cairn_graph *graph, const cairn_costs *costs,
                                         crn_arena *arena, crn_flat **out);

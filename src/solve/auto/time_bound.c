@@ -15,6 +15,15 @@
 
 /* ---- One moment ---- */
 
+static uint64_t most_workspace(const crn_flat *f, uint32_t op) {
+    uint32_t count;
+    uint64_t most = 0;
+    const cairn_implementation *list = cairn_costs_op(f->costs, op, &count);
+    for (uint32_t i = 0; i < count; i++)
+        most = CRN_MAX(most, crn_align(list[i].workspace_bytes));
+    return most;
+}
+
 cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_arena *arena, crn_bound **out) {
     crn_bound *b;
     CRN_TAKE(arena, b, 1);
@@ -32,7 +41,7 @@ cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_arena *arena, 
     for (uint32_t v = 0; v < flat->value_count; v++)
         bytes += flat->bytes[v];
     for (uint32_t o = 0; o < flat->op_count; o++) {
-        workspace = CRN_MAX(workspace, flat->least_workspace[o]);
+        workspace = CRN_MAX(workspace, most_workspace(flat, o));
         if (flat->needed[o])
             b->base_ns = crn_add_time(b->base_ns, flat->least_time[o]);
     }
@@ -76,6 +85,38 @@ static void find_sides(crn_bound *b, uint32_t op) {
                 if (f->needed[f->readers[r]])
                     b->side[f->readers[r]] = CRN_AFTER;
     }
+}
+
+/* Find the implementations of c. */
+static cairn_status find_ways(crn_bound *b) {
+    const crn_flat *f = b->flat;
+    uint32_t count, first, end;
+    const cairn_implementation *list = cairn_costs_op(f->costs, b->op, &count);
+    int64_t most = ((int64_t)1 << 57) >> b->scale;
+    b->ways.length = 0;
+    crn_flat_allowed(f, b->op, &first, &end);
+    for (uint32_t i = first; i < end; i++) {
+        int64_t time = (list[i].time_ns - f->least_time[b->op]) >> b->coarse;
+        uint64_t bytes = crn_align(list[i].workspace_bytes) - f->least_workspace[b->op];
+        CRN_PUSH(b->arena, b->ways, ((crn_bound_way){CRN_MIN(time, most) << b->scale, bytes}));
+    }
+    return CAIRN_OK;
+}
+
+/* The implementation that costs the least at a price; at the price 0 the fastest one, with the
+ * least workspace of these. */
+static crn_bound_way best_way(const crn_bound *b, int64_t price) {
+    crn_bound_way best = {0, 0};
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < b->ways.length; i++) {
+        crn_bound_way way = b->ways.data[i];
+        int64_t cost = way.time + price * (int64_t)way.bytes;
+        if (cost < least || (cost == least && way.bytes < best.bytes)) {
+            least = cost;
+            best = way;
+        }
+    }
+    return best;
 }
 
 /* What c needs besides the values in memory: its outputs, except the largest that may be in place,
@@ -196,6 +237,7 @@ cairn_status crn_bound_enter(crn_bound *b, uint32_t op) {
     b->always = b->all = 0;
     find_sides(b, op);
     find_needs(b);
+    CRN_TRY(find_ways(b));
     return build_network(b);
 }
 
@@ -237,7 +279,11 @@ static int64_t cut(crn_bound *b, int64_t price, bool timed) {
 }
 
 int64_t crn_bound_cut(crn_bound *b, int64_t price) {
-    return cut(b, price, true) + price * (int64_t)b->always;
+    crn_bound_way way = best_way(b, price);
+    int64_t value = cut(b, price, true) + price * (int64_t)b->always;
+    b->cut_time += way.time;
+    b->cut_bytes += way.bytes;
+    return value + way.time + price * (int64_t)way.bytes;
 }
 
 uint64_t crn_bound_least(crn_bound *b) {
@@ -277,10 +323,10 @@ static int64_t next_price(const line *left, const line *right, bool has_right, i
 /* The best of the prices up to `most_price`. `*fits`: the values of a cut fit into the budget. */
 static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t most_price,
                             int64_t *price, bool *fits) {
-    line left = {0, b->all}, right = {0, 0};
+    line left = {0, b->all + best_way(b, 0).bytes}, right = {0, 0};
     bool has_right = false;
     *fits = true;
-    if (b->all + b->fixed <= budget)
+    if (left.bytes + b->fixed <= budget)
         return 0;
     int64_t best = 0, best_price = 0, tried = *price;
     if (tried <= 0 || tried > most_price)

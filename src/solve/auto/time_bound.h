@@ -15,8 +15,9 @@
  *
  *     time of any plan >= time of all ops + least (extra time + price * (bytes there - capacity))
  *
- * The best price is found in a few cuts, because the right side is concave in it. The bound holds
- * for any order of ops, any number of recomputations, and work in place. */
+ * where c runs in the implementation that costs the least at that price: it may be slower and need
+ * less workspace. The best price is found in a few cuts, because the right side is concave in it.
+ * The bound holds for any order of ops, any number of recomputations, and work in place. */
 #ifndef CRN_TIME_BOUND_H
 #define CRN_TIME_BOUND_H
 
@@ -28,6 +29,11 @@ typedef enum crn_side { CRN_BESIDE, CRN_BEFORE, CRN_AFTER } crn_side;
 /* What is assumed about the value of an edge: nothing, it is in memory at the moment, or it is
  * not. */
 typedef enum crn_forced { CRN_FREE, CRN_KEPT, CRN_GONE } crn_forced;
+
+typedef struct crn_bound_way {
+    int64_t time; /* in the unit of times */
+    uint64_t bytes;
+} crn_bound_way;
 
 typedef struct crn_bound {
     const crn_flat *flat;
@@ -46,6 +52,10 @@ typedef struct crn_bound {
     uint64_t always; /* bytes that are in memory in every plan */
     uint64_t all;    /* bytes if nothing is recomputed */
     int64_t before_ns, after_ns;
+
+    /* Per implementation of its op: how much slower it is than the fastest, and the workspace that
+     * it needs beyond the least. */
+    CRN_ARRAY(crn_bound_way) ways;
 
     /* Its network: capacity = time + price * bytes, per edge. */
     crn_cut_network *network;
