@@ -230,6 +230,14 @@ typedef struct crn_view {
     bool staged; /* it is in the workspace, because the tensor is stored plain */
 } crn_view;
 
+/* In the arguments of kernels: a window with the attributes `a` that slides over the image `large`
+ * and has a place for each pixel of `small`. */
+#define CRN_WINDOW_OF(large, small, a)                                                             \
+    .element = (large)->element, .batch = (large)->batch, .channels = (large)->channels,           \
+    .height = (large)->height, .width = (large)->width, .small_height = (small)->height,           \
+    .small_width = (small)->width, .kernel = {(a)->kernel[0], (a)->kernel[1]},                     \
+    .stride = {(a)->stride[0], (a)->stride[1]}, .pad = {(a)->pad[0], (a)->pad[1]}
+
 crn_view crn_cuda_view(const crn_site *site, cairn_id tensor);
 
 /* Operands as images. One that is stored plain is converted in the workspace: an input at once, an

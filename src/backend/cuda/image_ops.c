@@ -5,17 +5,7 @@
 
 static crn_pool_args pool_args(const crn_work *work, const crn_view *large, const crn_view *small) {
     const cairn_attributes *a = &work->call->op->attributes;
-    return (crn_pool_args){.element = large->element,
-                           .channels = large->channels,
-                           .places_pitch = large->channels,
-                           .batch = large->batch,
-                           .height = large->height,
-                           .width = large->width,
-                           .small_height = small->height,
-                           .small_width = small->width,
-                           .kernel = {a->kernel[0], a->kernel[1]},
-                           .stride = {a->stride[0], a->stride[1]},
-                           .pad = {a->pad[0], a->pad[1]},
+    return (crn_pool_args){CRN_WINDOW_OF(large, small, a), .places_pitch = large->channels,
                            .count_padding = (uint32_t)a->count_padding};
 }
 
