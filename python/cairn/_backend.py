@@ -9,7 +9,7 @@ import warnings
 
 import torch
 
-from . import _arena, _torch
+from . import _absent, _arena, _torch
 from . import _chunks
 from . import _compiled
 from . import _costs
@@ -30,9 +30,9 @@ from ._watch import Watch
 from ._write import Writer, boxed
 
 
-def capture(gm, num_fwd_outputs, options, together=True, extend=None):
+def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
-    measures for them. `extend` adds nodes to the graph."""
+    measures for them. `extend` adds nodes to the graph. `whole`: it is all that is captured of the model."""
     learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
     if options.mode == "compiled":
         return _compiled.capture(gm, num_fwd_outputs, options, learn)
@@ -46,6 +46,8 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None):
     propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
+    if whole and _absent.leave_out(gm, num_fwd_outputs):
+        propagate(gm, table.results, _costs.signature_of)
     if extend is not None:
         extend(gm, num_fwd_outputs)
     learn(gm, table, device, alignment_of(device))
@@ -122,7 +124,8 @@ class Backend:
         captured = time.perf_counter() - self._start
         _regions.refuse_specialised(gm)
         outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
-        joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside))
+        whole = self._variant.whole if self._variant is not None else True
+        joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside), whole=whole)
         plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
@@ -186,9 +189,12 @@ class Backend:
         usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
         retaining, variant = self._parts[gm.meta[PART]]
         retaining = usual if retaining is None else boxed(retaining)
+        arrivals = _absent.Arrivals(gm)
 
         def run(arguments):
             self.steps.go_back()
+            if arrivals.complete(arguments):
+                self.watch.measure_all(variant)
             results = (retaining if _torch.keeps_graph() else usual)(arguments)
             self.watch.leave(variant)
             return results

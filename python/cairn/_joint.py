@@ -21,6 +21,7 @@ from ._geometry import is_tangent, key_of, place_of, tensors_of
 
 aten = torch.ops.aten
 BOUNDARY = "boundary"
+ABSENT = "cairn_absent"  # key of a gradient that may be absent: _absent.py
 EARLY = "cairn_early"  # key of nodes that belong to the forward part although only the backward part reads them
 
 # Ops whose result may be written into an operand, because they read and write the same elements one
@@ -79,6 +80,7 @@ class Parts:
         nodes = gm.graph.nodes
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.tangents = [p for p in self.placeholders if is_tangent(p)]
+        self.absent = {p for p in self.tangents if ABSENT in p.meta}  # may be absent, and are not planned
         self.primals = [p for p in self.placeholders if p not in set(self.tangents)]
         self.output = next(n for n in nodes if n.op == "output")
         results = list(self.output.args[0])
@@ -168,7 +170,7 @@ class Joint(Parts):
         boundary = self._op(BOUNDARY, "boundary", None, False, lib.NEVER_AGAIN | lib.ONCE)
         boundary.workspace = self.outside
         for p in self.tangents:
-            for value in tensors_of(p.meta["val"]):
+            for value in tensors_of(p.meta["val"]) if p not in self.absent else ():
                 if key_of(value) in self._by_key:
                     continue
                 # The caller may keep it, so it is counted.
@@ -183,7 +185,9 @@ class Joint(Parts):
             made = self._make(node)
             (backward if node in self.is_backward else forward).extend(made)
         for node in self.gm.graph.nodes:
-            if node.op != "output":
+            if node in self.absent:
+                self.of_node[node] = []
+            elif node.op != "output":
                 self.of_node[node] = [self._by_key[key_of(v)] for v in tensors_of(node.meta.get("val"))]
         self.boundary = boundary
         self._changing = {s for p in self.mutated for s in self.of_node[p]}

@@ -135,15 +135,15 @@ class Planner:
         return self.table.kept() if used else {_costs.PLAIN: 0}
 
     def kept_by(self, solution):
-        """What the libraries keep that the ops of a plan use, above its peak."""
-        kept, most, part = [0, 0], [0, 0], 0
+        """What the libraries keep that the ops of a plan use, above its peak. The first op of a part that uses a library
+        allocates it; what the plan needs before that may be its peak."""
+        kept = most = both = 0
         for size, (kind, number, _) in zip(self._bytes_by_step(solution), solution.steps):
             if kind == lib.RUN:
                 op = self.joint.ops[number]
-                part += op is self.joint.boundary
-                kept[part] = max(kept[part], self.kept[op.library])
-            most[part] = max(most[part], size)
-        return max(map(sum, zip(kept, most))) - max(most) + self._recorded()
+                kept = 0 if op is self.joint.boundary else max(kept, self.kept[op.library])
+            most, both = max(most, size), max(both, size + kept)
+        return both - most + self._recorded()
 
     @staticmethod
     def _bytes_by_step(solution):
@@ -255,7 +255,8 @@ class Planner:
 
     def _other_gradients(self):
         """The bytes of gradients of results that are no numbers, where another result is one."""
-        values = [p.meta["val"] for p in self.joint.tangents if isinstance(p.meta["val"], torch.Tensor)]
+        values = [p.meta["val"] for p in self.joint.tangents
+                  if p not in self.joint.absent and isinstance(p.meta["val"], torch.Tensor)]
         if self.options.loss_only or all(v.dim() for v in values):
             return 0
         return sum(v.untyped_storage().nbytes() for v in values if v.dim())

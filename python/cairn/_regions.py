@@ -49,6 +49,8 @@ class Region:
         if not steps.several:
             watch.enter(variant)
         results = variant.call(*inputs)
+        if variant.plan is not None and variant.plan.joint.absent:
+            _torch.pass_no_zeros(results)
         steps.leave(variant, results)
         return results
 
@@ -108,6 +110,7 @@ class Variant:
         self.plan = self.planner = self.text = None
         self.outside = self.beside = 0  # bytes outside the region: between its two parts, and all the time
         self.exhausted = False  # whether no plan leaves enough room for them
+        self.whole = not region.backend.steps.several  # whether it was all of the model when it was captured first
         self.call = region.backend.compile_variant(self)
 
     def replace(self, plan):

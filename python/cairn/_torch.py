@@ -170,6 +170,16 @@ def after_backward(call: Any) -> None:
     torch.autograd.Variable._execution_engine.queue_callback(call)
 
 
+def pass_no_zeros(results: Any) -> None:
+    """For results of a captured graph: autograd passes None to its backward part instead of zeros."""
+    todo = [r.grad_fn for r in results if isinstance(r, torch.Tensor)]
+    for _ in range(4):  # a result may be a view of what the graph returned, or an input that changed
+        for node in todo:
+            if type(node).__name__ == "CompiledFunctionBackward":
+                return node.set_materialize_grads(False)
+        todo = [following for node in todo if node is not None for following, _ in node.next_functions]
+
+
 def schema_of(target: Any) -> Any:
     """The schema of an op; None of a function that is no op."""
     return getattr(target, "_schema", None)

@@ -3,8 +3,9 @@
 A plan knows what its graph allocates. The loss may be computed outside, from what the graph returns, and a module after
 it may be uncaptured. So the allocator's peak is measured from the beginning of the forward part to the end of the
 backward part: on a GPU in every step, which costs nothing; on a processor in the first, second, fourth, eighth ... step of
-a shape. If it is above the budget, a warning says so, and the next step has a plan that leaves room: first where the
-forward part has ended, because a loss lives there, and if that is not enough, all the time.
+a shape, or in every one if gradients arrive that are not planned (_absent.py). If it is above the budget, a warning says
+so, and the next step has a plan that leaves room: first where the forward part has ended, because a loss lives there,
+and if that is not enough, all the time.
 """
 
 import threading
@@ -36,6 +37,7 @@ class Watch:
         self.options = options
         self._open = {}  # by counter: the step that is measured
         self._counts, self._worst, self._wanted = {}, {}, {}  # by variant
+        self._always = set()  # variants that are measured in every step
 
     def enter(self, variant):
         """A graph that is a whole step is about to run."""
@@ -49,7 +51,8 @@ class Watch:
         device = variant.planner.joint.device
         count = self._counts[variant] = self._counts.get(variant, 0) + 1
         self._make_room(variant, count)
-        if variant.plan.budget is None or (device.type == "cpu" and count & (count - 1)) or busy(device) \
+        skipped = device.type == "cpu" and count & (count - 1) and variant not in self._always
+        if variant.plan.budget is None or skipped or busy(device) \
                 or inside_backward(device) or device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return
         try:
@@ -69,6 +72,10 @@ class Watch:
             window.peak.mark_end()
             if not inside_backward(device):
                 self.close(counter_of(device))
+
+    def measure_all(self, variant):
+        """What a variant needs outside differs from step to step, so measure every one."""
+        self._always.add(variant)
 
     def close(self, counter=None):
         """A step has ended."""

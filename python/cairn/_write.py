@@ -10,7 +10,7 @@ import operator
 import torch
 from torch import fx
 
-from . import _check, _torch
+from . import _absent, _check, _torch
 from . import _fuse
 from . import _library as lib
 from . import _moves
@@ -60,7 +60,8 @@ def boxed(gm, *_):
     def run(arguments):
         nonlocal first
         for place, shape, stride in thin:
-            arguments[place] = _as_planned(arguments[place], shape, stride)
+            if arguments[place] is not None:
+                arguments[place] = _as_planned(arguments[place], shape, stride)
         if first is None:
             return call(arguments)
         results = first.run(arguments)
@@ -221,6 +222,9 @@ class Writer:
                 item.meta["val"], item.meta[_check.HOLDS] = s.like, [s]
                 self.env[s] = item
             self.from_forward.discard(s)
+        for value, tangent, views in op.node.meta.get(_absent.ADDED, ()):
+            self.memo = {}
+            self.graph.call_function(_absent.adder(views), (self._value(value), self.arrived[tangent]))
 
     def _hand_first(self, op, place):
         """If the other half of a norm runs next, its value is there already: it is the result of the norm."""
@@ -297,7 +301,7 @@ class Writer:
 
     def _begin(self):
         self.graph, self.env, self.memo = fx.Graph(), {}, {}
-        self.freed, self.given_first = set(), {}
+        self.freed, self.given_first, self.arrived = set(), {}, {}
         self.numbers = {}
 
     def _needed(self):
@@ -444,9 +448,10 @@ class Writer:
         self._also_arrives([arrive(node.name, node) for node in also])
         tangents = []
         for p in joint.tangents:
-            new = self.graph.placeholder(p.name)
+            new = self.arrived[p] = self.graph.placeholder(p.name)
             new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
-            tangents.append(new)
+            if p not in joint.absent:
+                tangents.append(new)
             for s in joint.of_node[p][:1]:
                 self.env[s], self.placeholder_of[s] = new, p
         if self.meter is not None:

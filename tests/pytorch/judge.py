@@ -32,7 +32,7 @@ def judge(kind, what):
         case.run(result)
     failed = result.failures + result.errors
     made = {name: counts[name] - before.get(name, 0) for name in counts if counts[name] != before.get(name, 0)}
-    said = printed.getvalue() if failed or "refused" in printed.getvalue() else ""
+    said = printed.getvalue() if failed or kind == "model" or "refused" in printed.getvalue() else ""
     return {**made, "failed": len(failed)}, said + "\n".join(f"{test}\n{text}" for test, text in failed)
 
 
@@ -90,9 +90,12 @@ class Judges:
             thread.start()
         for thread in self.threads:
             thread.join()
-        for kind, counts in self.counts.items():
-            print(f"{kind}s: {dict(counts)}", flush=True)
+        self._report()
         return sum(counts["failed"] for counts in self.counts.values())
+
+    def _report(self, head=""):
+        for kind, counts in self.counts.items():
+            print(f"{head}{kind}s: {dict(counts)}", flush=True)
 
     def _next(self):
         with self.lock:
@@ -140,7 +143,7 @@ class Judges:
             if said:
                 print(f"{kind} {what}: {'FAILED ' if counts.get('failed') else ''}{said.strip()}", flush=True)
             if sum(c["judged"] for c in self.counts.values()) % 200 == 0:
-                print(f"so far, {kind}s: {dict(mine)}", flush=True)
+                self._report("so far, ")
 
 
 def interleaved(*lists):

@@ -1,6 +1,7 @@
 """What training scripts do beside a plain step, and what is refused."""
 
 import copy
+import functools
 import json
 import os
 import tempfile
@@ -244,11 +245,11 @@ class Planning(unittest.TestCase):
         """Results beside the loss cost no gradient, and theirs cannot be used by mistake."""
         torch.manual_seed(0)
         model, x = torch.nn.Linear(64, 512), torch.randn(32, 64)
-        both = lambda x: (lambda y: (y.square().mean(), y))(model(x))
+        both = lambda x: (lambda y: (y.square().mean(), y.sin()))(model(x))  # a result that the loss does not read
         alone = cairn.fits(lambda x: both(x)[0], (x,), 1).smallest
         self.assertLess(cairn.fits(both, (x,), 1, loss_only=True).smallest, cairn.fits(both, (x,), 1).smallest)
         results = []
-        for backend in ("aot_eager", cairn.backend(alone + 512 * 32 * 4, loss_only=True)):
+        for backend in ("aot_eager", cairn.backend(alone + 2 * 512 * 32 * 4, loss_only=True)):
             call = torch.compile(both, backend=backend, fullgraph=True, dynamic=False)
             loss, y = call(x)
             self.assertTrue(y.requires_grad)
@@ -258,6 +259,33 @@ class Planning(unittest.TestCase):
         self.assertTrue(same(*results))
         with self.assertRaisesRegex(cairn.CairnError, "leave out loss_only"):
             sum(r.sum() for r in call(x)).backward()
+
+    def test_absent_gradients(self):
+        """A result that the loss reads costs its own memory and no gradient, unless the gradient is used."""
+        torch.manual_seed(0)
+        start, x = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 512)), torch.randn(32, 64)
+
+        def both(model, x):
+            y = model(x)
+            return y.log_softmax(-1).square().mean(), y, y.t()[None]
+        alone = cairn.fits(lambda x: both(start, x)[0], (x,), 1).smallest
+        smallest = cairn.fits(lambda x: both(start, x), (x,), 1).smallest
+        self.assertLessEqual(smallest, alone + 512 * 32 * 4)
+        for unused, budget in ((True, smallest), (False, None)):
+            results = []
+            for backend in ("aot_eager", cairn.backend(budget)):
+                model, found = copy.deepcopy(start), []
+                call = compiled(functools.partial(both, model), backend)
+                for step in range(4):
+                    def run():
+                        loss, y, turned = call(x)
+                        others = () if unused or step == 2 else (y.sin().mean(), turned.cos().mean())[:step + 1]
+                        sum(others, loss).backward()
+                    peak = allocator_peak(run)
+                    self.assertLessEqual(peak, budget if budget is not None and backend != "aot_eager" else peak)
+                    found += [p.grad.clone() for p in model.parameters()]
+                results.append(found)
+            self.assertTrue(same(*results))
 
     def test_total(self):
         """With total=True, memory that is in use before the step counts too."""
@@ -335,6 +363,9 @@ class Planning(unittest.TestCase):
         with self.assertRaises(cairn.BudgetError) as refused:
             planner.plan(smallest - 1)
         self.assertEqual(refused.exception.smallest, smallest)
+        for op in planner.joint.ops:  # allocated when the peak is over
+            op.library = _costs.CUBLAS if op is planner.joint.ops[-1] else _costs.PLAIN
+        self.assertEqual(planner.none().reserve, 0)
 
     def test_smallest(self):
         """The planner names its smallest budget in one answer: one question, and the plan for it."""
