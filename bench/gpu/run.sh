@@ -182,7 +182,7 @@ whole_network() {
     vgg16) whole vgg16 64 "--math tf32 --optimizer sgd" "6GiB 5000MiB" ;;
     resnet152) whole resnet152 4 "--math tf32 --optimizer adam" 512MiB ;;
     gpt2_1558M) whole gpt2:1558M 24 "--math bf16 --seq 1024 --classes 50304 --optimizer adamw --same-bits" 12GiB 4 \
-        gpt2:1558M,layers=3 ;;
+        gpt2:1558M,layers=12 ;;
     llama_3b)
         sizes=width=3072,heads=24,kv_heads=24,ffn=8192
         whole llama:llama-2-7b,layers=26,$sizes 16 \

@@ -49,6 +49,7 @@ typedef struct crn_homes_search {
     uint64_t excess;        /* of the arena of the first plan with visits */
     uint32_t excess_homes;  /* how many homes that plan had on the host; 0: not known */
     int64_t bounds[CRN_HOME_LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
+    bool host_full;                      /* the host had no memory for the homes of some level */
     cairn_solution *least;               /* in the least memory; NULL: not known, or handed out */
     uint64_t least_base;                 /* what its plan without visits needs */
     crn_arena *scratch;

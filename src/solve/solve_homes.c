@@ -304,10 +304,20 @@ static cairn_status find_least(search *s) {
     return s->err->smallest_budget <= room ? CAIRN_OK : CAIRN_INFEASIBLE;
 }
 
+/* Whether the host has memory for the homes of a level. */
+static bool host_holds(search *s, uint32_t level) {
+    uint64_t bytes = s->bytes_of[level];
+    bool holds = bytes == 0 || bytes <= s->options.machine->host_memory_bytes;
+    s->host_full = s->host_full || !holds;
+    return holds;
+}
+
 /* The best solution of a level; NULL: none fits. */
 static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out) {
     uint64_t room = crn_homes_room(s, s->bytes_of[level]);
     *out = NULL;
+    if (!host_holds(s, level))
+        return level < LEVELS ? CAIRN_OK : CAIRN_INFEASIBLE;
     if (room == 0 && level < LEVELS)
         return CAIRN_OK;
     cairn_costs *costs;
@@ -429,11 +439,12 @@ static bool is_ample(const search *s) {
 
 /* Nothing fits at level 0. Activations are offloaded only if nothing fits without that. */
 static cairn_status start_on_host(search *s, uint32_t *level, cairn_solution **best) {
-    if (!is_large(s) || !is_ample(s))
+    bool holds_all = host_holds(s, LEVELS);
+    if (holds_all && (!is_large(s) || !is_ample(s)))
         CRN_TRY(find_least(s));
     cairn_status status =
         is_large(s) ? hurry_to_level(s, level, best) : find_least_level(s, level, best);
-    if (status != CAIRN_INFEASIBLE)
+    if (status != CAIRN_INFEASIBLE || !holds_all)
         return status;
     if (s->least == NULL)
         CRN_TRY(find_least(s));
@@ -556,6 +567,25 @@ static cairn_status solve_all(search *s, cairn_solution **out) {
     return CAIRN_OK;
 }
 
+/* Nothing fits because of the host: say how much memory it would have to have. */
+static cairn_status refuse_host(const search *s, const cairn_solve_options *given) {
+    cairn_machine larger = *given->machine;
+    cairn_solve_options options = *given;
+    cairn_solution *solution;
+    larger.host_memory_bytes = UINT64_MAX;
+    options.machine = &larger;
+    CRN_TRY(crn_solve_homes(s->graph, s->costs, s->algorithm, &options, &solution, s->err));
+    uint64_t homes = solution->sim->summary->host_bytes;
+    cairn_solution_destroy(solution);
+    return crn_fail(
+        s->err, CAIRN_INFEASIBLE,
+        "\"%s\" cannot fit \"%s\" into %llu bytes of device memory: parameters and what "
+        "the optimiser keeps would take %llu bytes of host memory, and the host has "
+        "%llu",
+        s->algorithm, cairn_graph_name(s->graph), (unsigned long long)given->device_bytes,
+        (unsigned long long)homes, (unsigned long long)given->machine->host_memory_bytes);
+}
+
 cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs, const char *name,
                              const cairn_solve_options *options, cairn_solution **out,
                              cairn_error *err) {
@@ -594,6 +624,8 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
         return CAIRN_OK;
     cairn_solution_destroy(*out);
     *out = NULL;
+    if (status == CAIRN_INFEASIBLE && s.host_full)
+        status = refuse_host(&s, options);
     return status == CAIRN_ENOMEM ? crn_fail_memory(err) : status;
 }
 

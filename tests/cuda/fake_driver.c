@@ -284,12 +284,14 @@ static int fake_alloc(CUdeviceptr *at, size_t bytes) {
     *size_of(block) = size;
     *at = (CUdeviceptr)(uintptr_t)(block + FRONT);
     counts.allocated++;
+    counts.device_bytes += size - FRONT;
     return 0;
 }
 
 static int fake_free(CUdeviceptr at) {
     char *block = (char *)(uintptr_t)at - FRONT;
     bool keep = *size_of(block) >= LARGE;
+    counts.device_bytes -= *size_of(block) - FRONT;
     free(keep ? spare : block);
     spare = keep ? block : spare;
     counts.allocated--;

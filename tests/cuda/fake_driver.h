@@ -15,6 +15,7 @@ const crn_cuda_api *fake_driver(void);
 /* What happened since the program started. */
 typedef struct fake_counts {
     uint64_t allocated, pinned; /* blocks of memory in use */
+    uint64_t device_bytes;      /* of the blocks of device memory */
     uint64_t kernels, copies;   /* run, in graphs or not */
     uint64_t graphs;            /* that exist */
     uint64_t launches;          /* of graphs */

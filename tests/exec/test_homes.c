@@ -166,7 +166,20 @@ static void test_device_limit(void) {
     CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) == CAIRN_INFEASIBLE);
     machine.host_memory_bytes = 1000;
     solve.no_offload = false; /* the host is too small */
-    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) != CAIRN_OK);
+    CHECK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err) == CAIRN_INFEASIBLE);
+    unsigned long long device = 0, needed = 0, there = 0;
+    const char *bytes = strstr(err.message, "into ");
+    CHECK(bytes != NULL && sscanf(bytes,
+                                  "into %llu bytes of device memory: parameters and what the "
+                                  "optimiser keeps would take %llu bytes of host memory, "
+                                  "and the host has %llu",
+                                  &device, &needed, &there) == 3);
+    CHECK_U64(device, solve.device_bytes);
+    CHECK_U64(there, 1000);
+    machine.host_memory_bytes = needed; /* so much is enough */
+    CHECK_OK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err), &err);
+    CHECK(s.solution->sim->summary->home_bytes <= needed);
+    cairn_solution_destroy(s.solution);
     close_subject(&usual);
 }
 
@@ -197,6 +210,41 @@ static void test_reads_copy(void) {
     cairn_solution_destroy(s.solution);
     close_subject(&usual);
     math = CAIRN_MATH_TF32;
+}
+
+#define ROOM ((uint64_t)8 << 30)
+#define OUTSIDE ((uint64_t)24 << 20) /* counters, conversions, tables of updates */
+
+/* What the driver has handed out is within the limit, besides what backend-cuda.md lists. Pinned
+ * memory that the driver refuses is an error that says how much it was. */
+static void test_driver_count(void) {
+    cairn_exec_options options = options_of(&rows[7]);
+    subject usual = usual_step(&rows[7], &options), s = usual;
+    cairn_solve_options solve = CAIRN_SOLVE_OPTIONS_INIT;
+    cairn_machine machine = v100();
+    cairn_error err = {0};
+    char bytes[64];
+    solve.machine = &machine;
+    solve.device_bytes = train(&usual, 1).bytes / 4 * 3;
+    CHECK_OK(cairn_solve(s.graph, s.costs, NULL, &solve, &s.solution, &err), &err);
+    cairn_exec_destroy(usual.exec);
+    usual.exec = NULL;
+    uint64_t before = fake_driver_counts().device_bytes;
+    s.exec = create(&s, s.solution, &options);
+    (void)train(&s, 1);
+    CHECK(solve.device_bytes > OUTSIDE);
+    CHECK(fake_driver_counts().device_bytes - before <= solve.device_bytes + OUTSIDE);
+    uint64_t homes = cairn_exec_get_figures(s.exec)->home_bytes;
+    cairn_exec_destroy(s.exec);
+    fake_driver_most(ROOM, homes - 1);
+    CHECK(cairn_exec_create(s.graph, s.device, s.costs, s.solution, &options, &s.exec, &err) ==
+          CAIRN_ESYSTEM);
+    snprintf(bytes, sizeof bytes, "cannot reserve %llu bytes of pinned memory",
+             (unsigned long long)homes);
+    CHECK(strstr(err.message, bytes) != NULL);
+    fake_driver_most(ROOM, ROOM);
+    cairn_solution_destroy(s.solution);
+    close_subject(&usual);
 }
 
 /* Weights of a transformer in bf16 are 32-bit floats with a copy of 16 bits, which travels with
@@ -235,6 +283,7 @@ int main(int count, char **arguments) {
     if (strcmp(backend, "cuda-host") == 0) {
         test_updates_beside_copies();
         test_reads_copy();
+        test_driver_count();
         test_bf16();
     }
     for (size_t i = 0; i < CRN_LENGTH(rows); i++)
