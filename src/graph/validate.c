@@ -17,32 +17,29 @@ static bool good_name(const char *name) {
     return true;
 }
 
+/* The name of tensor or op `id`, which `sort` says, is good and new. */
+static cairn_status check_name(crn_names *names, const char *sort, const char *name, cairn_id id,
+                               cairn_error *err) {
+    if (!good_name(name))
+        return crn_fail_at(err, CAIRN_EINVAL, name,
+                           "%s %u needs a name of 1 to %d bytes, without white space and control "
+                           "characters",
+                           sort, id, LONGEST_NAME);
+    if (crn_names_add(names, name, id) != CRN_NO_NAME)
+        return crn_fail_at(err, CAIRN_EINVAL, name, "two %ss are called \"%s\"", sort, name);
+    return CAIRN_OK;
+}
+
 static cairn_status check_names(cairn_graph *g, cairn_error *err) {
     CRN_TRY(crn_names_init(&g->tensor_names, &g->arena, g->tensors.length));
     CRN_TRY(crn_names_init(&g->op_names, &g->arena, g->ops.length));
     if (strlen(g->name) > LONGEST_NAME)
         return crn_fail(err, CAIRN_EINVAL, "the graph's name is longer than %d bytes",
                         LONGEST_NAME);
-    for (cairn_id t = 0; t < g->tensors.length; t++) {
-        const char *name = g->tensors.data[t].name;
-        if (!good_name(name))
-            return crn_fail_at(err, CAIRN_EINVAL, name,
-                               "tensor %u needs a name of 1 to %d bytes, without white space and "
-                               "control characters",
-                               t, LONGEST_NAME);
-        if (crn_names_add(&g->tensor_names, name, t) != CRN_NO_NAME)
-            return crn_fail_at(err, CAIRN_EINVAL, name, "two tensors are called \"%s\"", name);
-    }
-    for (cairn_id o = 0; o < g->ops.length; o++) {
-        const char *name = g->ops.data[o].name;
-        if (!good_name(name))
-            return crn_fail_at(
-                err, CAIRN_EINVAL, name,
-                "op %u needs a name of 1 to %d bytes, without white space and control characters",
-                o, LONGEST_NAME);
-        if (crn_names_add(&g->op_names, name, o) != CRN_NO_NAME)
-            return crn_fail_at(err, CAIRN_EINVAL, name, "two ops are called \"%s\"", name);
-    }
+    for (cairn_id t = 0; t < g->tensors.length; t++)
+        CRN_TRY(check_name(&g->tensor_names, "tensor", g->tensors.data[t].name, t, err));
+    for (cairn_id o = 0; o < g->ops.length; o++)
+        CRN_TRY(check_name(&g->op_names, "op", g->ops.data[o].name, o, err));
     return CAIRN_OK;
 }
 

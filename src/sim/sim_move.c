@@ -49,6 +49,17 @@ static int64_t copy(crn_sim_walk *w, cairn_id tensor, bool out) {
     return *lane;
 }
 
+/* Start a copy of a tensor that has a storage. */
+static cairn_status start_copy(crn_sim_walk *w, cairn_id tensor, bool out) {
+    crn_sim_place *p = &w->places[tensor];
+    p->flight = out ? GOING_OUT : COMING_IN;
+    w->storages.data[p->storage].copied++;
+    p->copy_end = copy(w, tensor, out);
+    *(out ? &w->sim->summary.offloads : &w->sim->summary.fetches) += 1;
+    crn_sim_note_tensors(w, 0, &tensor, 1);
+    return crn_sim_count(w, 0, tensor);
+}
+
 cairn_status crn_sim_offload(crn_sim_walk *w, cairn_id tensor) {
     crn_sim_place *p = &w->places[tensor];
     if (!p->resident)
@@ -60,12 +71,7 @@ cairn_status crn_sim_offload(crn_sim_walk *w, cairn_id tensor) {
     if (w->machine != NULL && w->sim->summary.host_bytes > w->machine->host_memory_bytes)
         return crn_sim_break_rule(w, CAIRN_RULE_HOST_FULL, tensor);
     p->on_host = true;
-    p->flight = GOING_OUT;
-    w->storages.data[p->storage].copied++;
-    p->copy_end = copy(w, tensor, true);
-    w->sim->summary.offloads++;
-    crn_sim_note_tensors(w, 0, &tensor, 1);
-    return crn_sim_count(w, 0, tensor);
+    return start_copy(w, tensor, true);
 }
 
 cairn_status crn_sim_fetch(crn_sim_walk *w, cairn_id tensor) {
@@ -75,12 +81,7 @@ cairn_status crn_sim_fetch(crn_sim_walk *w, cairn_id tensor) {
     if (!p->on_host)
         return crn_sim_break_rule(w, CAIRN_RULE_FETCH_WITHOUT_COPY, tensor);
     CRN_TRY(crn_sim_take_storage(w, tensor));
-    p->flight = COMING_IN;
-    w->storages.data[p->storage].copied++;
-    p->copy_end = copy(w, tensor, false);
-    w->sim->summary.fetches++;
-    crn_sim_note_tensors(w, 0, &tensor, 1);
-    return crn_sim_count(w, 0, tensor);
+    return start_copy(w, tensor, false);
 }
 
 cairn_status crn_sim_wait(crn_sim_walk *w, cairn_id tensor) {

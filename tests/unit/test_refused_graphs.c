@@ -187,11 +187,11 @@ static const refused shapes[] = {
 
 static const refused structures[] = {
     {BYTES("x y", "input", "64") "," BYTES("y", "activation", "64"), OPAQUE("a", ONE_TO_ONE),
-     "tensor 0 has a name"},
+     "tensor 0 needs a name"},
     {BYTES("x", "input", "64") "," BYTES("x", "activation", "64"), OPAQUE("a", ONE_TO_ONE),
      "two tensors are called \"x\""},
     {BYTES("x", "input", "64") "," BYTES("y", "activation", "64"), OPAQUE("a b", ONE_TO_ONE),
-     "op 0 has a name"},
+     "op 0 needs a name"},
     {BYTES("x", "input", "64") "," BYTES("y", "activation", "64") "," BYTES("z", "activation",
                                                                             "64"),
      OPAQUE("a", ONE_TO_ONE) "," OPAQUE("a", "\"inputs\": [0], \"outputs\": [2]"),
@@ -211,7 +211,7 @@ static const refused structures[] = {
      OP("b", "opaque", "backward", ONE_TO_ONE) "," OPAQUE("a", "\"inputs\": [0], \"outputs\": [2]"),
      "stands after one of the backward phase"},
     {BYTES("x", "input", "64") "," BYTES("y", "activation", "64"),
-     OP("b", "opaque", "backward", ONE_TO_ONE ", \"of\": 0"), "which is no forward op"},
+     OP("b", "opaque", "backward", ONE_TO_ONE ", \"of\": 0"), "which is not a forward op"},
     {BYTES("x", "input", "64") "," BYTES("y", "activation", "64"),
      OPAQUE("a", ONE_TO_ONE) "," OPAQUE("b", ONE_TO_ONE), "has two producers"},
     {BYTES("x", "input", "64") "," BYTES("y", "input", "64"), OPAQUE("a", ONE_TO_ONE),

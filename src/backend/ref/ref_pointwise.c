@@ -26,6 +26,15 @@ static void for_chunks(const crn_call *call, pointwise *at, void (*body)(void *,
     crn_team_for(call->threads, (uint32_t)((at->count + CHUNK - 1) / CHUNK), body, at);
 }
 
+/* Two operands of one shape. */
+static void for_pairs(const crn_call *call, void (*body)(void *, uint32_t)) {
+    pointwise at = {.a = call->inputs[0],
+                    .b = call->inputs[1],
+                    .to = call->outputs[0],
+                    .count = crn_ref_elements(crn_ref_input(call, 0))};
+    for_chunks(call, &at, body);
+}
+
 /* Not "x > 0 ? x : 0", so that a NaN stays a NaN, as in PyTorch. */
 static void relu_chunk(void *context, uint32_t chunk) {
     const pointwise *at = context;
@@ -49,11 +58,7 @@ static void relu_bwd_chunk(void *context, uint32_t chunk) {
 
 /* y, gy -> gx */
 void crn_ref_relu_bwd(const crn_call *call) {
-    pointwise at = {.a = call->inputs[0],
-                    .b = call->inputs[1],
-                    .to = call->outputs[0],
-                    .count = crn_ref_elements(crn_ref_input(call, 0))};
-    for_chunks(call, &at, relu_bwd_chunk);
+    for_pairs(call, relu_bwd_chunk);
 }
 
 static void add_chunk(void *context, uint32_t chunk) {
@@ -64,11 +69,7 @@ static void add_chunk(void *context, uint32_t chunk) {
 
 /* a, b -> a + b; add and accumulate */
 void crn_ref_add(const crn_call *call) {
-    pointwise at = {.a = call->inputs[0],
-                    .b = call->inputs[1],
-                    .to = call->outputs[0],
-                    .count = crn_ref_elements(crn_ref_input(call, 0))};
-    for_chunks(call, &at, add_chunk);
+    for_pairs(call, add_chunk);
 }
 
 static void dropout_chunk(void *context, uint32_t chunk) {

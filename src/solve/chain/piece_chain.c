@@ -443,6 +443,23 @@ typedef struct task {
     uint64_t memory;
 } task;
 
+typedef CRN_ARRAY(task) task_list; /* parts still to be expanded, the next one last */
+
+/* Add the parts that a decision for `at` leaves. */
+static cairn_status push_parts(const crn_piece_table *table, crn_arena *arena, task at,
+                               crn_piece_node node, task_list *tasks) {
+    const crn_piece *pieces = table->chain->pieces;
+    if (node.kind == CRN_PIECE_KEEP) {
+        uint64_t kept = pieces[at.first].ways[node.choice].kept;
+        CRN_PUSH(arena, *tasks, ((task){at.first + 1, at.last, at.memory - kept}));
+    } else if (node.kind == CRN_PIECE_CHECKPOINT) {
+        uint64_t input = pieces[node.choice].input_bytes;
+        CRN_PUSH(arena, *tasks, ((task){at.first, node.choice - 1, at.memory}));
+        CRN_PUSH(arena, *tasks, ((task){node.choice, at.last, at.memory - input}));
+    }
+    return CAIRN_OK;
+}
+
 /* The point of the function at or below `memory`. Its choice is as good, and in a thinned table
  * this is the memory at which the point was found. */
 static crn_curve_point point_at(const crn_piece_table *table, task at) {
@@ -455,7 +472,7 @@ static crn_curve_point point_at(const crn_piece_table *table, task at) {
 
 cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, uint32_t last,
                                 uint64_t memory, crn_arena *arena, crn_piece_nodes *out) {
-    CRN_ARRAY(task) tasks = {0}; /* parts still to be expanded, the next one last */
+    task_list tasks = {0};
     uint32_t before = out->length;
     CRN_PUSH(arena, tasks, ((task){first, last, memory}));
     while (tasks.length > 0) {
@@ -467,14 +484,8 @@ cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, ui
             return CAIRN_OK;
         }
         CRN_PUSH(arena, *out, node);
-        if (node.kind == CRN_PIECE_KEEP) {
-            uint64_t kept = table->chain->pieces[at.first].ways[node.choice].kept;
-            CRN_PUSH(arena, tasks, ((task){at.first + 1, at.last, point.memory - kept}));
-        } else if (node.kind == CRN_PIECE_CHECKPOINT) {
-            uint64_t input = table->chain->pieces[node.choice].input_bytes;
-            CRN_PUSH(arena, tasks, ((task){at.first, node.choice - 1, point.memory}));
-            CRN_PUSH(arena, tasks, ((task){node.choice, at.last, point.memory - input}));
-        }
+        at.memory = point.memory;
+        CRN_TRY(push_parts(table, arena, at, node, &tasks));
     }
     return CAIRN_OK;
 }
@@ -509,20 +520,13 @@ static crn_piece_node find_least_node(const crn_piece_table *table, task at) {
 
 cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *arena,
                                       crn_piece_nodes *out) {
-    CRN_ARRAY(task) tasks = {0};
+    task_list tasks = {0};
     CRN_PUSH(arena, tasks, ((task){0, table->count - 1, crn_piece_least_memory(table)}));
     while (tasks.length > 0) {
         task at = tasks.data[--tasks.length];
         crn_piece_node node = find_least_node(table, at);
         CRN_PUSH(arena, *out, node);
-        if (node.kind == CRN_PIECE_KEEP) {
-            uint64_t kept = table->chain->pieces[at.first].ways[node.choice].kept;
-            CRN_PUSH(arena, tasks, ((task){at.first + 1, at.last, at.memory - kept}));
-        } else if (node.kind == CRN_PIECE_CHECKPOINT) {
-            uint64_t input = table->chain->pieces[node.choice].input_bytes;
-            CRN_PUSH(arena, tasks, ((task){at.first, node.choice - 1, at.memory}));
-            CRN_PUSH(arena, tasks, ((task){node.choice, at.last, at.memory - input}));
-        }
+        CRN_TRY(push_parts(table, arena, at, node, &tasks));
     }
     return CAIRN_OK;
 }
