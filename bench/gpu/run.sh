@@ -53,7 +53,7 @@ train() {
     timeout --foreground ${train_limit:-60} "$build/cairn" train "$name" --backend cuda --batch "$batch" --steps ${train_steps:-20} "$@" >"$out/last.txt" 2>&1
     status=$?
     grep -v -E '^ +([2-9]|1[0-9]) ' "$out/last.txt" | tee -a "$log"
-    awk '/^ +([2-9]|1[0-9]|20) /{print $3}' "$out/last.txt" | sort -n |
+    awk '/^ +([2-9]|1[0-9]|20) /{print $4 == "s" ? 1000 * $3 : $3}' "$out/last.txt" | sort -n |
         awk '{t[NR]=$1} END {if (NR) print "  median of all steps but the first: " t[int((NR+1)/2)] " ms"}' | tee -a "$log"
     hash=$(sed -n 's/^ *parameters sha256 //p' "$out/last.txt")
     [ $status = 0 ] || say "  (status $status)"

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _homes, _library, _plan
+from cairn import _homes, _library, _plan, _updates
 from cairn._peak import peak_of
 from common import same
 from small_models import GPT
@@ -40,6 +40,17 @@ def wide():
 
 def adamw(parameters):
     return torch.optim.AdamW(parameters, lr=0.01)
+
+
+KINDS = [lambda p: torch.optim.SGD(p, lr=0.1),
+         lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, foreach=True),
+         lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, fused=True),
+         lambda p: torch.optim.AdamW(p, lr=0.01, foreach=False),
+         lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
+         lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
+         lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1, maximize=True),
+         lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.9, centered=True),
+         torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax, torch.optim.Adadelta]
 
 
 def outcome(model, optimizer, losses):
@@ -120,18 +131,16 @@ class Same(Case):
     """Bits and bytes."""
 
     def test_optimizers(self):
-        kinds = [lambda p: torch.optim.SGD(p, lr=0.1),
-                 lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.1, weight_decay=0.01, foreach=True),
-                 lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, fused=True),
-                 lambda p: torch.optim.AdamW(p, lr=0.01, foreach=False),
-                 lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True),
-                 lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
-                 lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True, weight_decay=0.1, maximize=True),
-                 lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.9, centered=True),
-                 torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax, torch.optim.Adadelta]
         model, inputs = small()
-        for make in kinds:
+        for make in KINDS:
             with self.subTest(make(model.parameters())):
+                self.check(model, inputs, make, "85%", steps=3)
+
+    def test_parts(self):
+        """Parts have the bits of the whole, whatever the optimiser."""
+        model, inputs = small()
+        for make in KINDS:
+            with self.subTest(make(model.parameters())), unittest.mock.patch.object(_updates, "PART", 256):
                 self.check(model, inputs, make, "85%", steps=3)
 
     def test_tight(self):
@@ -239,6 +248,15 @@ class Homes(Case):
         self.assertLess(least, 0.2 * state)
         trainer = self.check(model, inputs, adamw, least)
         self.assertTrue(any(p.name is None for p in self.homed(trainer)))
+
+    def test_homes_parts(self):
+        """An update in parts leaves the smallest budget without room for temporary tensors as large as a parameter."""
+        model, inputs = wide()
+        whole = smallest(model, inputs, adamw)
+        with unittest.mock.patch.object(_updates, "PART", 1 << 12):
+            parts = smallest(model, inputs, adamw)
+            self.check(model, inputs, adamw, parts)
+        self.assertLessEqual(parts, whole - 256 * 256 * 4)
 
     def test_homes_momentum(self):
         model, inputs = wide()
