@@ -16,10 +16,11 @@ if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
         DEPENDS ${kernels}/kernels.cu ${kernels}/all_kernels.c ${kernel_headers}
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.h
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/attention_args.h
+            ${PROJECT_SOURCE_DIR}/src/backend/cuda/split_args.h
             ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.def
         COMMAND ${CAIRN_NVCC} -fatbin -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
             -I${PROJECT_SOURCE_DIR}/src
-            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90
+            -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a
             -gencode arch=compute_90,code=compute_90 ${kernels}/kernels.cu -o ${CAIRN_CUDA_FATBIN}
         COMMENT "Compiling kernels for GPUs")
     # Instructions of sm_90a run on compute capability 9.0 only, so this is a file of its own.

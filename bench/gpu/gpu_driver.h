@@ -21,6 +21,7 @@
     X(cuCtxSetCurrent)                                                                             \
     X(cuModuleLoad)                                                                                \
     X(cuModuleGetFunction)                                                                         \
+    X(cuFuncSetAttribute)                                                                          \
     X(cuMemAlloc)                                                                                  \
     X(cuMemcpyHtoD)                                                                                \
     X(cuMemcpyDtoH)                                                                                \
@@ -92,8 +93,13 @@ static inline void gpu_open(const char *kernels) {
     GPU(cuDevicePrimaryCtxRetain, &context, device);
     GPU(cuCtxSetCurrent, context);
     GPU(cuModuleLoad, &module, kernels);
-    for (uint32_t i = 0; i < CRN_KERNELS; i++)
+    for (uint32_t i = 0; i < CRN_KERNELS; i++) {
+        uint32_t bytes = crn_kernel_shared_bytes((crn_kernel_id)i);
         GPU(cuModuleGetFunction, &gpu.functions[i], module, crn_kernel_list[i].name);
+        if (bytes > 0)
+            GPU(cuFuncSetAttribute, gpu.functions[i],
+                CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+    }
     /* It waits for copies from memory that is not pinned, which end after the call that makes them:
      * those are on the default stream. */
     GPU(cuStreamCreate, &gpu.stream, CU_STREAM_DEFAULT);
@@ -106,7 +112,7 @@ static inline void gpu_start(const crn_launch *launch, void *args) {
     if (launch->blocks[0] == 0 || launch->blocks[1] == 0)
         return;
     GPU(cuLaunchKernel, gpu.functions[launch->kernel], launch->blocks[0], launch->blocks[1], 1,
-        launch->threads, 1, 1, 0, gpu.stream, arguments, NULL);
+        launch->threads, 1, 1, launch->shared_bytes, gpu.stream, arguments, NULL);
 }
 
 #endif

@@ -7,6 +7,7 @@
  * are translated from the host's copy to the device's. After each kernel the two blocks must be
  * equal; a NaN is equal to a NaN. Each case runs twice on the GPU. */
 #include "backend/cuda/kernels/processor_grid.h"
+#include "backend/cuda/kernels/split_shapes.h"
 #include "gpu_driver.h"
 
 #include <math.h>
@@ -399,6 +400,59 @@ static void check_conv(uint32_t element, uint32_t groups) {
     both(crn_conv_weigh_launch(&args), &args, "weigh");
 }
 
+/* Whole numbers from -most to most. */
+static float *whole_numbers(size_t count, uint32_t most) {
+    float *at = take(count * sizeof *at);
+    for (size_t i = 0; i < count; i++)
+        at[i] = (float)(draw() % (2 * most + 1)) - (float)most;
+    return at;
+}
+
+static void check_weights(uint32_t pass, crn_split_args *a) {
+    crn_split_weights_args split = {
+        .filters = a->filters, .taps = 9, .channels = a->channels, .weight = a->weight};
+    crn_launch launch = pass == CRN_SPLIT_SCATTER ? crn_turn_weights_launch(&split)
+                                                  : crn_split_weights_launch(&split);
+    size_t bytes = (size_t)a->filters * (split.pitch + 32) * sizeof(float);
+    a->weight_big = take(bytes), a->weight_small = take(bytes);
+    memcpy(&split.big, &a->weight_big, sizeof split.big);
+    memcpy(&split.small, &a->weight_small, sizeof split.small);
+    a->weight_pitch = split.pitch;
+    both(launch, &split, "weights");
+}
+
+/* Matrix units do not round sums as a processor does. With whole numbers, of which one factor has
+ * more than 11 bits and the other fewer, both are exact. */
+static void check_split(uint32_t tile, int32_t stride, uint32_t large, uint32_t small) {
+    begin();
+    crn_split_args args = {.tile = tile,
+                           .batch = 3,
+                           .channels = 36,
+                           .height = 19,
+                           .width = 16,
+                           .filters = 80,
+                           .small_height = (uint32_t)(19 - 1) / (uint32_t)stride + 1,
+                           .small_width = (uint32_t)(16 - 1) / (uint32_t)stride + 1,
+                           .large_pitch = 36,
+                           .small_pitch = 80,
+                           .kernel = {3, 3},
+                           .stride = {stride, stride},
+                           .pad = {1, 1},
+                           .dilation = {1, 1},
+                           .large = whole_numbers(3 * 19 * 16 * 36, large),
+                           .small = whole_numbers(3 * 19 * 16 * 80, small),
+                           .weight = whole_numbers(80 * 9 * 36, 1)};
+    for (uint32_t pass = 0; pass < 3; pass++) {
+        if (!crn_split_fits(pass, &args))
+            continue;
+        crn_launch launch = crn_split_launch(pass, &args);
+        if (tile == CRN_SPLIT_HOPPER && pass != CRN_SPLIT_WEIGH)
+            check_weights(pass, &args);
+        args.to = take((size_t)(80 * 9 * 36 * args.parts + 3 * 19 * 16 * 80) * sizeof(float));
+        both(launch, &args, "split");
+    }
+}
+
 static void check_plain(uint32_t element) {
     begin();
     enum { M = 37, N = 50, K = 29, BATCH = 3 };
@@ -688,6 +742,8 @@ int main(int argc, char **argv) {
         check_cells(element);
         check_sequences(element);
     }
+    for (uint32_t i = 0; i < 4 * CRN_SPLIT_TILE_COUNT; i++)
+        check_split(i / 4, 1 + (int32_t)(i % 2), i % 4 < 2 ? 4096 : 1, i % 4 < 2 ? 1 : 4096);
     for (uint32_t variant = 0; variant < 8; variant++)
         check_update(variant);
     uint32_t all = 0;

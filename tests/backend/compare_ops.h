@@ -6,7 +6,8 @@
 
 #include "backend/op_cases.h"
 
-static uint32_t kinds_compared[CAIRN_OP_KINDS], permissions_tried, sequences_half, by_hopper;
+static uint32_t kinds_compared[CAIRN_OP_KINDS], permissions_tried, sequences_half, by_hopper,
+    by_split;
 
 /* ---- Sequences in bf16 ---- */
 
@@ -145,6 +146,7 @@ static inline void compare_op(rig *subject, rig *ref, const op_case *c, cairn_id
         if (!rig_run_at(subject, id, which, NULL, NULL))
             break;
         by_hopper += strcmp(rig_choices(subject, id, &count)[which].name, "hopper") == 0;
+        by_split += strncmp(rig_choices(subject, id, &count)[which].name, "split.", 6) == 0;
         for (uint32_t i = 0; i < op->output_count; i++)
             if (op->outputs[i] != CAIRN_NONE)
                 compare(subject, ref, op->outputs[i], c->name, id, which, limit);

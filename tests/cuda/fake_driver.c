@@ -431,9 +431,11 @@ static int fake_kernel(CUkernel *kernel, CUlibrary library, const char *name) {
 static int fake_kernel_attribute(int attribute, int value, CUkernel kernel, CUdevice device) {
     MAY_FAIL();
     (void)device;
-    size_t i = (size_t)(uintptr_t)kernel - 1 - CRN_KERNELS;
-    return attribute == CRN_CUDA_MOST_SHARED_BYTES && i < FAKE_HOPPER_KERNELS &&
-                   (uint32_t)value == fake_hopper_kernels[i].shared_bytes
+    size_t i = (size_t)(uintptr_t)kernel - 1;
+    uint32_t wanted = i < CRN_KERNELS ? crn_kernel_shared_bytes((crn_kernel_id)i) : 0;
+    if (i >= CRN_KERNELS && i < CRN_KERNELS + FAKE_HOPPER_KERNELS)
+        wanted = fake_hopper_kernels[i - CRN_KERNELS].shared_bytes;
+    return attribute == CRN_CUDA_MOST_SHARED_BYTES && wanted > 0 && (uint32_t)value == wanted
                ? 0
                : CRN_CUDA_INVALID_VALUE;
 }
@@ -463,7 +465,8 @@ static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsign
         return launch_hopper(&fake_hopper_kernels[id - CRN_KERNELS], block_x, shared_bytes, stream,
                              parameters[0]);
     if (grid_x == 0 || grid_y == 0 || grid_z != 1 || block_x == 0 || block_x > 1024 ||
-        block_y != 1 || block_z != 1 || shared_bytes != 0 || grid_y > 65535)
+        block_y != 1 || block_z != 1 || shared_bytes != crn_kernel_shared_bytes(id) ||
+        grid_y > 65535)
         return CRN_CUDA_INVALID_VALUE;
     struct CUgraphNode_st node = {
         .deed = KERNEL,

@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 10; i++)
         test_conversion(&rng, i % 2 == 1);
     CHECK(images_last > 300 && images_half > 100 && permissions_tried > 100 &&
-          sequences_half > 100);
+          sequences_half > 100 && by_split > 30);
     for (cairn_op_kind kind = 0; kind < CAIRN_OP_KINDS; kind++)
         CHECK(kinds_compared[kind] > 0 || kind == CAIRN_OP_OPAQUE || kind >= CAIRN_OP_UPDATE ||
               kind == CAIRN_OP_FLATTEN || kind == CAIRN_OP_FLATTEN_BWD);

@@ -7,11 +7,14 @@
  *     scatter  small, weight -> large    conv2d_bwd_data,    conv_transpose2d
  *     weigh    large, small -> weight    conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * Depthwise convolutions use Cairn's own kernels. Gradients of weights are products over unfolded
- * images in full fp32, and for patches that do not overlap; in fp32 the other passes of pointwise
- * convolutions are plain products. Others use cuDNN if it has a plan, else Cairn's direct
- * convolution. Weights are stored as [filter][tap][channel]. */
+ * Depthwise convolutions use Cairn's own kernels. In full fp32 the first implementations are
+ * Cairn's own kernels for matrix units, which need multiples of four channels. Another one for
+ * gradients of weights in fp32, and the one for patches that do not overlap, is a product over
+ * unfolded images; in fp32 the other passes of pointwise convolutions are plain products. Others
+ * use cuDNN if it has a plan, else Cairn's direct convolution. Weights are stored as
+ * [filter][tap][channel]. */
 #include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/kernels/split_shapes.h"
 
 /* Which operands are the images: the index of an input, or OUT plus the index of an output. */
 enum { OUT = 16 };
@@ -193,6 +196,91 @@ static void run_direct(crn_work *work, uint8_t pass, const crn_view *large, cons
     crn_cuda_launch(work, launch, &args);
 }
 
+/* ---- Matrix units in full fp32: kernels/split_tiles.h ---- */
+
+static const uint8_t split_passes[] = {[CRN_DNN_Y] = CRN_SPLIT_GATHER,
+                                       [CRN_DNN_GX] = CRN_SPLIT_SCATTER,
+                                       [CRN_DNN_GW] = CRN_SPLIT_WEIGH};
+
+/* The shape of a pass without addresses; false: the kernels cannot do it. */
+static bool split_shape(const crn_site *site, uint8_t pass, const crn_view *large,
+                        const crn_view *small, crn_split_args *out) {
+    const cairn_attributes *a = &site->op->attributes;
+    *out = (crn_split_args){
+        CRN_WINDOW_OF(large, small, a),
+        .filters = small->channels,
+        .large_pitch = large->pitch,
+        .small_pitch = small->pitch,
+        .dilation = {CRN_MAX(a->dilation[0], 1), CRN_MAX(a->dilation[1], 1)},
+    };
+    out->channels = pitch_of(site, weights_of(site->op, pass));
+    return a->groups <= 1 && out->element == CRN_ELEMENT_F32 && small->element == out->element &&
+           out->channels % 4 == 0 && out->filters % 4 == 0 && out->large_pitch % 4 == 0 &&
+           out->small_pitch == out->filters && out->channels <= out->large_pitch &&
+           (pass != CRN_DNN_GX || out->channels == out->large_pitch);
+}
+
+bool crn_cuda_splits(const crn_device *device, const crn_site *site, uint32_t tile) {
+    const struct roles *r = roles_of(site->op->kind);
+    crn_split_args args;
+    if (r == NULL || !device->exact || weights_of(site->op, r->pass) == CAIRN_NONE ||
+        crn_cuda_is_depthwise(site) || (tile == CRN_SPLIT_HOPPER && device->hopper.library == NULL))
+        return false;
+    crn_view large = crn_cuda_view(site, operand(site->op, r->large));
+    crn_view small = crn_cuda_view(site, operand(site->op, r->small));
+    if (!split_shape(site, r->pass, &large, &small, &args))
+        return false;
+    args.tile = tile;
+    return crn_split_fits(split_passes[r->pass], &args);
+}
+
+/* Split the weights for the kernels of compute capability 9.0. */
+static void split_weights(crn_work *work, uint8_t pass, crn_split_args *args) {
+    crn_split_weights_args split = {.filters = args->filters,
+                                    .taps = (uint32_t)(args->kernel[0] * args->kernel[1]),
+                                    .channels = args->channels,
+                                    .weight = args->weight};
+    bool turned = pass == CRN_DNN_GX;
+    crn_launch launch = turned ? crn_turn_weights_launch(&split) : crn_split_weights_launch(&split);
+    uint64_t bytes =
+        (uint64_t)(turned ? args->channels : args->filters) * split.pitch * sizeof(float);
+    args->weight_big = crn_cuda_scratch(work, bytes);
+    args->weight_small = crn_cuda_scratch(work, bytes);
+    args->weight_pitch = split.pitch;
+    split.big = crn_cuda_writable(args->weight_big);
+    split.small = crn_cuda_writable(args->weight_small);
+    if (!work->preparing)
+        crn_cuda_launch(work, launch, &split);
+}
+
+static void run_split(crn_work *work, uint8_t pass, const crn_view *large, const crn_view *small,
+                      float *weight) {
+    crn_site site = crn_site_of(work->call);
+    crn_split_args args;
+    if (!split_shape(&site, pass, large, small, &args))
+        return; /* never: it was not offered for such a shape */
+    args.tile = work->recipe->split - 1;
+    args.large = large->at;
+    args.small = small->at;
+    args.weight = weight;
+    args.to = pass == CRN_DNN_Y ? small->at : pass == CRN_DNN_GX ? large->at : weight;
+    crn_launch launch = crn_split_launch(split_passes[pass], &args);
+    crn_add_parts_args sum = {.count = args.filters * (uint32_t)(args.kernel[0] * args.kernel[1]) *
+                                       args.channels,
+                              .parts = args.parts,
+                              .to = weight};
+    if (args.parts > 1)
+        sum.from = args.to =
+            crn_cuda_scratch(work, (uint64_t)sum.count * sum.parts * sizeof(float));
+    if (args.tile == CRN_SPLIT_HOPPER && pass != CRN_DNN_GW)
+        split_weights(work, pass, &args);
+    if (work->preparing)
+        return;
+    crn_cuda_launch(work, launch, &args);
+    if (args.parts > 1)
+        crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
+}
+
 /* ---- Products, where cuDNN has no fast and repeatable plan ----
  *
  * A pointwise convolution (one tap, no stride) is a product of matrices in all three passes. On an
@@ -355,6 +443,8 @@ static void run_pass(crn_work *work, const crn_view *large, const crn_view *smal
     const struct roles *r = roles_of(work->call->op->kind);
     if (crn_cuda_is_depthwise(&site))
         run_depthwise(work, r->pass, large, small, weight);
+    else if (work->recipe->split > 0)
+        run_split(work, r->pass, large, small, weight);
     else if (crn_cuda_multiplies(work->device, &site))
         (r->pass == CRN_DNN_GW ? run_unfolded : run_pointwise)(work, r->pass, large, small, weight);
     else if (work->recipe->plan.plan != NULL)

@@ -1,11 +1,13 @@
 /* cuda_choices.c: the implementations of an op.
  *
  * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
- * of crn_dnn_prefer(), and of the others those that need less workspace than all before. A linear
+ * of crn_dnn_prefer(), and of the others those that need less workspace than all before. In fp32
+ * Cairn's own kernels for matrix units come first, with each of their tiles. A linear
  * layer of bf16 sequences has the first few algorithms of cuBLASLt. A head with its loss has both
  * for each number of chunks. If cuDNN has none, and for every other op, there is one
  * implementation. */
 #include "backend/cuda/cuda_internal.h"
+#include "backend/cuda/kernels/split_shapes.h"
 #include "backend/formats.h"
 #include "graph/head_chunks.h"
 
@@ -72,6 +74,20 @@ static cairn_status add_plans(crn_device *device, const crn_site *site, crn_dnn_
         least = CRN_MIN(least, plans[i].workspace);
     }
     return status;
+}
+
+/* Convolutions in fp32 by matrix units, with the tiles that are likely to be the fastest first. */
+static cairn_status add_splits(crn_device *device, const crn_site *site, crn_choice *out,
+                               uint32_t *count, cairn_error *err) {
+    static const uint32_t order[] = {CRN_SPLIT_HOPPER, CRN_SPLIT_64x128, CRN_SPLIT_64x64};
+    for (uint32_t i = 0; i < CRN_LENGTH(order); i++) {
+        if (!crn_cuda_splits(device, site, order[i]))
+            continue;
+        CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){.split = 1 + order[i]},
+                           crn_split_names[order[i]], &out[*count], err));
+        ++*count;
+    }
+    return CAIRN_OK;
 }
 
 #define MOST_PRODUCTS 8u /* the fastest one may be any of them */
@@ -263,7 +279,10 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         !crn_cuda_multiplies(device, site) &&
         crn_cuda_conv_shape(site, device->exact, &shape, &offset))
         CRN_TRY(propose(device, &shape, plans, &found, err));
-    cairn_status status = add_plans(device, site, plans, found, out, count, err);
+    cairn_status status = add_splits(device, site, out, count, err);
+    bool splits = *count > 0;
+    if (status == CAIRN_OK)
+        status = add_plans(device, site, plans, found, out, count, err);
     if (status == CAIRN_OK && is_half_product(device, site))
         status = add_products(device, site, 0, MOST_PRODUCTS, out, count, err);
     if (status == CAIRN_OK && site->op->kind == CAIRN_OP_HEAD_LOSS)
@@ -273,14 +292,15 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
     while (status != CAIRN_OK && *count > 0)
         crn_cuda_drop(device, &out[--*count]);
     CRN_TRY(status);
-    if (*count > 0) {
+    if (*count > 0)
         crn_cuda_look(device, CRN_STAGE_PLANS);
+    if (*count > 0 && !(splits && crn_cuda_multiplies(device, site)))
         return CAIRN_OK;
-    }
-    CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){0}, "own", out, err));
-    status = crn_cuda_take_failure(device, err);
-    if (status != CAIRN_OK)
-        crn_cuda_drop(device, out);
-    *count = status == CAIRN_OK;
+    status = add_choice(device, site, &(crn_cuda_recipe){0}, "own", &out[*count], err);
+    *count += status == CAIRN_OK;
+    if (status == CAIRN_OK)
+        status = crn_cuda_take_failure(device, err);
+    while (status != CAIRN_OK && *count > 0)
+        crn_cuda_drop(device, &out[--*count]);
     return status;
 }

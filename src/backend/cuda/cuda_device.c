@@ -183,9 +183,14 @@ static cairn_status open_kernels(crn_device *device, cairn_error *err) {
         return crn_fail(err, CAIRN_ESYSTEM,
                         "the kernels were not built for this GPU; it must be of compute capability "
                         "8.0 or newer");
-    for (uint32_t i = 0; i < CRN_KERNELS && result == 0; i++)
+    for (uint32_t i = 0; i < CRN_KERNELS && result == 0; i++) {
+        uint32_t bytes = crn_kernel_shared_bytes((crn_kernel_id)i);
         result =
             api->cuLibraryGetKernel(&device->kernels[i], device->library, crn_kernel_list[i].name);
+        if (result == 0 && bytes > 0)
+            result = api->cuKernelSetAttribute(CRN_CUDA_MOST_SHARED_BYTES, (int)bytes,
+                                               device->kernels[i], device->ordinal);
+    }
     if (result == 0)
         result = crn_hopper_open(device);
     if (result != 0)

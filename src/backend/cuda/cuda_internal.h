@@ -123,6 +123,7 @@ typedef struct crn_cuda_recipe {
     uint32_t product_count;
     uint32_t rank;   /* which of cuBLASLt's proposals its products use */
     uint32_t chunks; /* of a head_loss */
+    uint32_t split;  /* 1 + the tile of a convolution in fp32 by matrix units; 0: by others */
 } crn_cuda_recipe;
 
 /* An op first runs with `preparing`, without addresses: then nothing is launched, scratch memory is
@@ -172,6 +173,10 @@ void crn_hopper_attention_bwd(crn_work *work, const crn_attention_shape *shape);
 
 /* Whether the convolution is computed as a product by cuBLASLt, over unfolded images if need be. */
 bool crn_cuda_multiplies(const crn_device *device, const crn_site *site);
+
+/* Whether the convolution is one in fp32 that Cairn's kernels for matrix units can do with a tile.
+ */
+bool crn_cuda_splits(const crn_device *device, const crn_site *site, uint32_t tile);
 
 /* Whether an op is a convolution with one filter per channel that Cairn's own kernels can do. */
 bool crn_cuda_is_depthwise(const crn_site *site);

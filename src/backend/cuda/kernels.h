@@ -424,6 +424,7 @@ typedef struct crn_fill_args {
 
 #include "backend/cuda/kernels/sequence_args.h"
 #include "backend/cuda/attention_args.h"
+#include "backend/cuda/split_args.h"
 
 /* ---- The list ---- */
 
@@ -450,8 +451,12 @@ typedef struct crn_launch {
     crn_kernel_id kernel;
     uint32_t blocks[2]; /* x, y; one is 0: there is nothing to do */
     uint32_t threads;
-    uint32_t tickets; /* how many it uses; 0: none */
+    uint32_t tickets;      /* how many it uses; 0: none */
+    uint32_t shared_bytes; /* of CRN_SHARED_ALL, see grid.h */
 } crn_launch;
+
+/* The most shared_bytes of launches of a kernel. */
+uint32_t crn_kernel_shared_bytes(crn_kernel_id kernel);
 
 /* For each kernel: its form and grid for these arguments. */
 #define LAUNCH(name, args) crn_launch crn_##name##_launch(crn_##args *given);

@@ -50,8 +50,9 @@ void crn_cuda_launch(crn_work *work, crn_launch launch, const void *args) {
     }
     (void)crn_cuda_ok(device,
                       device->api->cuLaunchKernel(device->kernels[launch.kernel], launch.blocks[0],
-                                                  launch.blocks[1], 1, launch.threads, 1, 1, 0,
-                                                  device->streams[CRN_COMPUTE], parameters, NULL),
+                                                  launch.blocks[1], 1, launch.threads, 1, 1,
+                                                  launch.shared_bytes, device->streams[CRN_COMPUTE],
+                                                  parameters, NULL),
                       crn_kernel_list[launch.kernel].name);
 }
 

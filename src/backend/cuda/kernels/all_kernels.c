@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/block_sums.h"
 #include "backend/cuda/kernels/plain_kernels.h"
 #include "backend/cuda/kernels/list_kernels.h"
+#include "backend/cuda/kernels/split_forms.h"
 
 #define FORM_SUFFIX f32
 #define FORM_BF16 0

@@ -20,6 +20,7 @@
  * CRN_WARP_BARRIER() is enough where only threads of the same 32 read what others wrote.
  * CRN_KEPT(type, name, count) declares values of a thread that outlive a phase: `count` of them are
  * at CRN_OWN(name, t), in registers on a GPU, where all indices must be constants after unrolling.
+ * CRN_SHARED_ALL is shared memory of any size, all that a kernel has; its launch says how much.
  * Blocks have at most 512 threads.
  *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
@@ -46,6 +47,7 @@ typedef struct crn_grid {
 #define CRN_UNROLL_BY(count) _Pragma(CRN_TEXT(unroll count))
 #define CRN_TEXT(...) #__VA_ARGS__
 #define CRN_SHARED(type, name, count) __shared__ __align__(16) type name[count]
+#define CRN_SHARED_ALL(type, name, count) extern __shared__ __align__(1024) type name[]
 #define CRN_EACH_THREAD(t) for (uint32_t t = threadIdx.x, once_##t = 1; once_##t != 0; once_##t = 0)
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t t = threadIdx.x, once_##t = t < (count); once_##t != 0; once_##t = 0)
@@ -110,6 +112,7 @@ CRN_DEVICE void crn_prefetch(const void *at) {
 #define CRN_SHARED(type, name, count)                                                              \
     type name[count];                                                                              \
     memset(name, 0xff, sizeof name)
+#define CRN_SHARED_ALL(type, name, count) CRN_SHARED(type, name, count)
 #define CRN_EACH_THREAD(t) CRN_FIRST_THREADS(t, g.threads)
 #define CRN_FIRST_THREADS(t, count)                                                                \
     for (uint32_t i_##t = 0, t = g.backwards ? (count)-1 : 0; i_##t < (count);                     \
