@@ -46,11 +46,12 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     propagate(gm, table.results, _costs.signature_of)
     _norms.rewrite(gm, num_fwd_outputs)
     copy_mutated(gm, num_fwd_outputs)
-    if whole and _absent.leave_out(gm, num_fwd_outputs):
-        propagate(gm, table.results, _costs.signature_of)
     if extend is not None:
         extend(gm, num_fwd_outputs)
     learn(gm, table, device, alignment_of(device))
+    if whole and _absent.leave_out(gm, num_fwd_outputs):  # now that it is known how results lie
+        propagate(gm, table.results, _costs.signature_of)
+        learn(gm, table, device, alignment_of(device))
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 

@@ -198,8 +198,9 @@ class Allocations:
 
 
 def _is_lowering(error):
-    """Whether Inductor has failed to express an op."""
-    return isinstance(error, LoweringException) or isinstance(getattr(error, "inner_exception", None), LoweringException)
+    """Whether Inductor has failed to express an op, or to join two."""
+    inner = getattr(error, "inner_exception", None)
+    return isinstance(error, LoweringException) or isinstance(inner, (LoweringException, AssertionError))
 
 
 class OneByOne:

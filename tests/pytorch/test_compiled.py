@@ -184,12 +184,14 @@ class Features(unittest.TestCase):
 
     def test_not_compiled(self):
         """What Inductor cannot express alone runs op by op."""
-        def f(x, w):
-            return ((x @ w).sin().t() * 3).cos().mean()
         x, w = torch.randn(7, 5, requires_grad=True), torch.randn(5, 7)
-        error = _inductor.LoweringException(AssertionError(), "op", [], {})
-        with unittest.mock.patch.object(_inductor, "compile_fx_inner", side_effect=error):
-            for arena in (False, True):
+        lowering = _inductor.LoweringException(AssertionError(), "op", [], {})
+        joining = RuntimeError("Inductor failed")
+        joining.inner_exception = AssertionError()  # as InductorError has it
+        for arena, error, factor in ((False, lowering, 3), (True, lowering, 3), (False, joining, 5)):
+            def f(x, w):
+                return ((x @ w).sin().t() * factor).cos().mean()
+            with unittest.mock.patch.object(_inductor, "compile_fx_inner", side_effect=error):
                 call = compiled(f, cairn.backend(arena=arena, **MODE))
                 with self.assertWarnsRegex(UserWarning, "one by one") if not arena else contextlib.nullcontext():
                     found, = torch.autograd.grad(call(x, w), x)

@@ -1,6 +1,8 @@
 """Cases in which storages are shared or lie otherwise than a capture says: bitwise equal to aot_eager. And the check of
 the first step: with a broken rule for in-place work it raises an error that names the op."""
 
+import os
+import tempfile
 import unittest
 import warnings
 from unittest import mock
@@ -159,6 +161,24 @@ class Order(unittest.TestCase):
                 gradients.append(w.grad)
                 torch._dynamo.reset()
         self.assertTrue(same(gradients[:len(uses)], gradients[len(uses):]))
+
+    def test_gradient_that_lies_otherwise(self):
+        """A gradient that may be absent is not added in place where that would change how the sum lies, which only the
+        measured op says: the sums over it would add up in another order."""
+        def function(x):
+            mean = F.adaptive_avg_pool2d(x * 1.5, 1)
+            twice = mean.to(memory_format=torch.channels_last) * 2
+            h, other = mean * x + twice, mean * x + twice
+            h.lerp_(other, 0.2)
+            return F.softplus(h).square().mean() + mean.square().mean(), twice, h
+        gradients = []
+        with tempfile.TemporaryDirectory() as folder:
+            for backend in ("aot_eager", cairn.backend(costs=os.path.join(folder, "new.json"))):
+                torch.manual_seed(305435)
+                x = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last).requires_grad_()
+                sum(r.abs().sum() for r in compiled(function, backend)(x)).backward()
+                gradients.append(x.grad)
+        self.assertTrue(same(*gradients))
 
     def test_two_gradients(self):
         """A result that is returned twice has two gradients."""

@@ -15,6 +15,7 @@ import zlib
 import torch
 from torch._functorch.aot_autograd import aot_function
 from torch._functorch.compilers import nop
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 import cairn
 from cairn import _backend
@@ -58,7 +59,7 @@ def without_dynamo(f, given):
     """What AOTAutograd's own graphs compute, if Dynamo, which leaves out random ops that nobody reads, does not capture;
     None if it does not, as where an input is a view of another that changes."""
     try:
-        return trained(f, given, aot_function(f, nop, nop))
+        return trained(f, given, aot_function(f, nop, nop, min_cut_rematerialization_partition))
     except Exception:
         return None
 
