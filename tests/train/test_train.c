@@ -741,7 +741,7 @@ static void test_wrong_networks(void) {
     zoo.steps = 3;
     CHECK_OK(crn_zoo_build(NULL, "rnn", &zoo, &words, &err), &err);
     check_network_refused(words, "take");
-    check_network_refused(odd_network(2, false), "does not take one input and one label");
+    check_network_refused(odd_network(2, false), "does not take just these");
     check_network_refused(odd_network(1, true), "does not take one label a sample");
 }
 

@@ -386,7 +386,7 @@ static void test_refusals(void) {
     check_refused("gpt2:117M", (cairn_zoo_options){0}, CAIRN_EINVAL, "1558M");
     check_refused("gpt2:layers=0", (cairn_zoo_options){0}, CAIRN_EINVAL, "layers=0");
     check_refused("gpt2:layers=2,heads", (cairn_zoo_options){0}, CAIRN_EINVAL, "\"heads\"");
-    check_refused("gpt2:width=4294967296", (cairn_zoo_options){0}, CAIRN_EINVAL, "no size");
+    check_refused("gpt2:width=4294967296", (cairn_zoo_options){0}, CAIRN_EINVAL, "not a size");
     check_refused("gpt2:width=100", (cairn_zoo_options){0}, CAIRN_EINVAL, "multiple");
     check_refused("gpt2:", (cairn_zoo_options){.input = {3}}, CAIRN_EINVAL, "reads tokens");
     check_refused("gpt2", (cairn_zoo_options){.steps = 1025}, CAIRN_EINVAL, "fewer positions");
