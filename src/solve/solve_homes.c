@@ -27,6 +27,7 @@
 #define PATIENCE 2        /* levels without a faster plan, after which the search ends */
 #define MOST_SPARES 4     /* spare memory is enough for so many visits, or for one */
 #define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this part */
+#define LONG_WAITS 8      /* of the step */
 #define SMALL 2000u       /* ops: the search for a level does all the work */
 #define LARGE 5000u       /* ops: fewer plans are tried */
 #define LEAST_GAIN 128    /* of the step: longer visits are tried if waits are at least this part */
@@ -523,10 +524,22 @@ static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, po
     return CAIRN_OK;
 }
 
+/* On a large graph, whose higher levels are not tried, one more plan if the step waits long though
+ * the link is free for an eighth of it: then there is too little memory for fetches to be early. */
+static cairn_status try_next(search *s, cairn_solution **best, point *found) {
+    const cairn_sim_summary *summary = (*best)->sim->summary;
+    bool waits = summary->idle_ns > summary->time_ns / LONG_WAITS &&
+                 summary->copy_in_ns < summary->time_ns / 8 * 7;
+    if (!is_large(s) || found->level == LEVELS || !waits)
+        return CAIRN_OK;
+    return try_point(s, (point){found->level + 1, 1, false}, best, found);
+}
+
 static cairn_status search_levels(search *s, int64_t bound, cairn_solution **best) {
     point found;
     CRN_TRY(climb(s, bound, best, &found));
-    return lengthen(s, bound, best, &found);
+    CRN_TRY(lengthen(s, bound, best, &found));
+    return try_next(s, best, &found);
 }
 
 static cairn_status refuse(const search *s) {
