@@ -389,7 +389,7 @@ int main(int argc, char **argv) {
                                              {2, 65, 264, 256, 0},
                                              {3, 43, 512, 328, 1},
                                              {1, 257, 768, 520, 0},
-                                             {8, 150, 1600, 776, 1}};
+                                             {2, 150, 1600, 776, 1}};
     uint32_t count = SMALL;
     crn_rng rng = {0};
     if (argc > 1 && strcmp(argv[1], "device") == 0) {

@@ -13,9 +13,8 @@
  *     warps 4 to 11   multiply: each warpgroup 64 rows; they stage the rounded sums
  *     the others      read what is staged, compute the gate and store, during the next tile
  *
- * A warp that multiplies waits while its products are started, so the gate needs other warps: seven
- * are enough to compute a GELU of a tile in the time of a product that is 768 deep. With 16 warps a
- * product can have 192 columns, not 256.
+ * With 16 warps a thread starts with 128 registers, enough for a product of 192 columns, not of
+ * 256. The time of a gate still adds to that of the product: see docs/tried.md.
  *
  *     shared memory                        waits
  *     +-----------------------+            -----
