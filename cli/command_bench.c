@@ -68,9 +68,11 @@ static const cli_option options[] = {
     {"backend", 0, "NAME",
      "table2 --run, step, resident: the backend (default: the best of this build)"},
     {"threads", 't', "N", "threads of the backend (default: one per processor)"},
+    {"math", 0, "NAME", "step, resident: as of 'cairn train' (default tf32, on a processor fp32)"},
     {"batch", 'b', "N", "step, resident: images per step (default 16; resident 2)"},
     {"size", 0, "N", "step, resident: height and width of the images (default 224; resident 32)"},
     {"serve", 0, NULL, "step: run one step of --only NAME for each line of standard input"},
+    {"half", 0, NULL, "step --serve: by the plan in half of the memory"},
     {NULL, 0, NULL, NULL},
 };
 

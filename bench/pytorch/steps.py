@@ -29,13 +29,14 @@ def main():
     print(json.dumps({"ready": name, "version": torch.__version__,
                       "parameters": sum(p.numel() for p in network.parameters())}), flush=True)
     for _ in sys.stdin:
-        before = time.perf_counter()
+        before, cpu_before = time.perf_counter(), time.process_time()
         optimizer.zero_grad()
         loss = criterion(network(inputs), labels)
         loss.backward()
         optimizer.step()
-        elapsed = time.perf_counter() - before
-        print(json.dumps({"step_ms": 1000 * elapsed, "loss": str(loss.item())}), flush=True)
+        elapsed, cpu = time.perf_counter() - before, time.process_time() - cpu_before
+        print(json.dumps({"step_ms": 1000 * elapsed, "cpu_ms": 1000 * cpu,
+                          "loss": str(loss.item())}), flush=True)
 
 
 if __name__ == "__main__":
