@@ -33,20 +33,9 @@ if(CAIRN_NVCC AND NOT CAIRN_CUDA STREQUAL "OFF")
             -I${PROJECT_SOURCE_DIR}/src -gencode arch=compute_90a,code=sm_90a
             ${kernels}/hopper_attention.cu -o ${hopper}
         COMMENT "Compiling kernels for compute capability 9.0")
-    # Gates have the bits of those in kernels.fatbin: nothing is contracted.
-    set(products ${CMAKE_CURRENT_BINARY_DIR}/generated/cuda/hopper_products.fatbin)
-    add_custom_command(OUTPUT ${products} VERBATIM
-        DEPENDS ${kernels}/hopper_product.cu ${kernel_headers}
-            ${PROJECT_SOURCE_DIR}/src/backend/cuda/kernels.h
-            ${PROJECT_SOURCE_DIR}/src/backend/cuda/hopper_args.h
-            ${PROJECT_SOURCE_DIR}/src/backend/cuda/tensor_map.h
-        COMMAND ${CAIRN_NVCC} -fatbin -std=c++17 -O3 -fmad=false -Xfatbin -compress-all
-            -I${PROJECT_SOURCE_DIR}/src -gencode arch=compute_90a,code=sm_90a
-            ${kernels}/hopper_product.cu -o ${products}
-        COMMENT "Compiling products for compute capability 9.0")
     set_source_files_properties(src/backend/cuda/embedded_kernels.c PROPERTIES
-        OBJECT_DEPENDS "${CAIRN_CUDA_FATBIN};${hopper};${products}"
-        COMPILE_DEFINITIONS "CRN_CUDA_FATBIN=\"${CAIRN_CUDA_FATBIN}\";CRN_CUDA_HOPPER=\"${hopper}\";CRN_CUDA_HOPPER_PRODUCTS=\"${products}\"")
+        OBJECT_DEPENDS "${CAIRN_CUDA_FATBIN};${hopper}"
+        COMPILE_DEFINITIONS "CRN_CUDA_FATBIN=\"${CAIRN_CUDA_FATBIN}\";CRN_CUDA_HOPPER=\"${hopper}\"")
 else()
     if(CAIRN_CUDA STREQUAL "OFF")
         set(why "it was configured with CAIRN_CUDA=OFF")

@@ -118,7 +118,6 @@ typedef struct crn_choice {
     char name[32]; /* stable, for cost tables: "cudnn.e67.2" */
     uint64_t workspace;
     const void *recipe;
-    bool fuses; /* a recording may fuse it with the op behind it, unlike the other choices */
 } crn_choice;
 
 typedef struct crn_queue crn_queue;

@@ -16,13 +16,10 @@ static cairn_status bind_op(cairn_device *device, const cairn_graph *graph,
         return crn_fail_at(err, CAIRN_EINVAL, op->name,
                            "backend \"%s\" has no implementation of op \"%s\" (%s)",
                            device->backend->name, op->name, cairn_op_kind_name(op->kind));
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++)
         list[i] = (cairn_implementation){.name = choices[i].name,
                                          .time_ns = estimates[CRN_MIN(i, analytic - 1)].time_ns,
                                          .workspace_bytes = choices[i].workspace};
-        if (choices[i].fuses)
-            crn_costs_set_fusing(costs, id, i);
-    }
     return cairn_costs_set_op(costs, id, list, count);
 }
 

@@ -11,7 +11,6 @@ typedef struct op_costs {
     uint32_t count;
     int64_t saving_ns; /* of a recomputation */
     cairn_id fused;    /* the op before it that it is fused with, or CAIRN_NONE */
-    uint32_t fusing;   /* the implementation that is fused with ops behind it */
 } op_costs;
 
 struct cairn_costs {
@@ -35,14 +34,6 @@ void crn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before) {
 
 cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op) {
     return costs->ops[op].fused;
-}
-
-void crn_costs_set_fusing(cairn_costs *costs, cairn_id op, uint32_t k) {
-    costs->ops[op].fusing = k;
-}
-
-uint32_t crn_costs_fusing(const cairn_costs *costs, cairn_id op) {
-    return costs->ops[op].fusing;
 }
 
 void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent) {
@@ -87,7 +78,7 @@ cairn_status cairn_costs_set_op(cairn_costs *costs, cairn_id op, const cairn_imp
         if (copy[i].name == NULL)
             return CAIRN_ENOMEM;
     }
-    costs->ops[op] = (op_costs){copy, count, 0, costs->ops[op].fused, costs->ops[op].fusing};
+    costs->ops[op] = (op_costs){copy, count, 0, costs->ops[op].fused};
     return CAIRN_OK;
 }
 
@@ -168,7 +159,7 @@ static cairn_status fill(cairn_costs *costs, const cairn_graph *graph,
     cairn_implementation *list;
     CRN_TAKE(&costs->arena, list, costs->op_count);
     for (cairn_id o = 0; o < costs->op_count; o++) {
-        costs->ops[o] = (op_costs){&list[o], 1, 0, CAIRN_NONE, CRN_MOST_IMPLEMENTATIONS};
+        costs->ops[o] = (op_costs){&list[o], 1, 0, CAIRN_NONE};
         list[o].name = machine == NULL ? "given" : "analytic";
         uint64_t flops, bytes, limit = (uint64_t)1 << 60;
         crn_op_work(graph, o, &flops, &bytes);

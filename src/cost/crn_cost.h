@@ -31,12 +31,6 @@ int64_t crn_costs_again_ns(const cairn_costs *costs, cairn_id op, uint32_t k);
 void crn_costs_set_fused(cairn_costs *costs, cairn_id op, cairn_id before);
 cairn_id crn_costs_fused(const cairn_costs *costs, cairn_id op);
 
-/* The implementation of the op that the device may fuse with the ops behind it, unlike the other
- * ones; CRN_MOST_IMPLEMENTATIONS: none, which is the default. cairn_bind() sets it. Its time is
- * less than that of its runs by what those ops gain. */
-void crn_costs_set_fusing(cairn_costs *costs, cairn_id op, uint32_t k);
-uint32_t crn_costs_fusing(const cairn_costs *costs, cairn_id op);
-
 /* By how many percent a step with copies may take longer than simulated, because ops beside copies
  * are slower; 0 by default. cairn_bind() sets it. `auto` copies only where it gains more. */
 void crn_costs_set_copy_slowdown(cairn_costs *costs, uint32_t percent);

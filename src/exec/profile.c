@@ -5,9 +5,7 @@
  * is short, with one that recomputes. Every op is in both. The time between two ops (freeing
  * memory, counting it) is added to the first, so that the figures add up to the step.
  *
- * Recomputations are measured in steps of their own where the backend does them faster, and so are
- * implementations that it fuses with the ops behind them: what those gain is subtracted from the
- * time of the implementation, and their own times stay those of separate ops.
+ * Recomputations are measured in steps of their own where the backend does them faster.
  *
  *     step 1:  conv 12.1 | bn 3.0 | relu 1.1 | conv 11.9 | ...
  *     step 2:  conv 12.3 | bn 2.9 | relu 1.0 | conv 12.4 | ...
@@ -23,9 +21,9 @@
 /* The measurement of one implementation of all ops. Ops with the same signature and the same name
  * of the implementation are one group. */
 typedef struct profile_round {
-    uint32_t implementation; /* or CRN_FUSING_ROUND */
-    bool again;              /* recomputations are measured, not first runs */
-    uint32_t *group_of;      /* per op */
+    uint32_t implementation;
+    bool again;         /* recomputations are measured, not first runs */
+    uint32_t *group_of; /* per op */
     uint32_t group_count;
     int64_t *samples; /* per group and counted step */
     int64_t *updates; /* per counted step */
@@ -56,10 +54,9 @@ static cairn_status make_groups(crn_profiler *p, profile_round *r) {
     CRN_TRY(crn_names_init(&names, &p->memory, ops));
     for (cairn_id o = 0; o < ops; o++) {
         const cairn_implementation *list = cairn_costs_op(p->costs, o, &choices);
-        uint32_t k = crn_profile_implementation(p, o, r->implementation);
         r->group_of[o] = CRN_NO_NAME;
-        if (k == r->implementation || r->implementation == CRN_FUSING_ROUND)
-            CRN_TRY(add_to_group(p, r, &names, o, list[k].name));
+        if (r->implementation < choices)
+            CRN_TRY(add_to_group(p, r, &names, o, list[r->implementation].name));
     }
     CRN_TAKE(&p->memory, r->samples, (size_t)r->group_count * p->options.repetitions);
     CRN_TAKE(&p->memory, r->updates, p->options.repetitions);
@@ -159,54 +156,12 @@ static cairn_status set_times(crn_profiler *p, cairn_id op, uint32_t k,
     return cairn_costs_set_op(p->costs, op, list, choices);
 }
 
-/* The op before `o` whose implementation is fused with it in this round, maybe with others between
- * them; CAIRN_NONE: there is none. */
-static cairn_id fuses_with(const crn_profiler *p, cairn_id o) {
-    cairn_id before = crn_costs_fused(p->costs, o);
-    while (before != CAIRN_NONE && crn_profile_implementation(p, before, CRN_FUSING_ROUND) == 0)
-        before = crn_costs_fused(p->costs, before);
-    return before;
-}
-
-/* Store the times of implementations that were fused: what the ops behind them took less than in
- * the first round is subtracted. */
-static cairn_status keep_fused_times(crn_profiler *p, const profile_round *r,
-                                     const cairn_implementation *found) {
-    uint32_t ops = cairn_graph_op_count(p->graph), choices;
-    int64_t *gains, *members; /* per group */
-    CRN_TAKE(&p->memory, gains, r->group_count);
-    CRN_TAKE(&p->memory, members, r->group_count);
-    for (cairn_id o = 0; o < ops; o++) {
-        cairn_id with = fuses_with(p, o);
-        members[r->group_of[o]]++;
-        if (with != CAIRN_NONE && crn_profile_implementation(p, o, CRN_FUSING_ROUND) == 0)
-            gains[r->group_of[with]] +=
-                cairn_costs_op(p->costs, o, &choices)->time_ns - found[r->group_of[o]].time_ns;
-    }
-    for (cairn_id o = 0; o < ops; o++) {
-        uint32_t k = crn_profile_implementation(p, o, CRN_FUSING_ROUND), group = r->group_of[o];
-        cairn_implementation one = found[group];
-        int64_t gain = gains[group] / members[group];
-        if (k == 0 || one.high_ns == 0)
-            continue;
-        one.time_ns = CRN_MAX(one.time_ns - gain, 1);
-        one.low_ns = CRN_MAX(one.low_ns - gain, 1);
-        one.high_ns = CRN_MAX(one.high_ns - gain, 1);
-        CRN_TRY(set_times(p, o, k, &one));
-    }
-    return CAIRN_OK;
-}
-
-/* Store the measured times as the costs of the ops of each group. A recomputation that was fused
- * says nothing about one that is not. */
+/* Store the measured times as the costs of the ops of each group. */
 static cairn_status keep_times(crn_profiler *p, const profile_round *r,
                                const cairn_implementation *found) {
-    if (r->implementation == CRN_FUSING_ROUND)
-        return keep_fused_times(p, r, found);
     for (cairn_id o = 0; o < cairn_graph_op_count(p->graph); o++) {
         uint32_t group = r->group_of[o], choices;
-        if (group == CRN_NO_NAME || found[group].high_ns == 0 ||
-            (r->again && crn_costs_fused(p->costs, o) != CAIRN_NONE))
+        if (group == CRN_NO_NAME || found[group].high_ns == 0)
             continue;
         if (r->again)
             crn_costs_set_again(
@@ -303,36 +258,27 @@ static cairn_status measure_again(crn_profiler *p, const cairn_solution *solutio
     return status;
 }
 
-/* The largest number of implementations of an op; the last one may be measured by itself. */
+/* The largest number of implementations of an op. */
 static uint32_t most_implementations(const crn_profiler *p) {
     uint32_t most = 1, count;
     for (cairn_id o = 0; o < cairn_graph_op_count(p->graph); o++) {
         cairn_costs_op(p->costs, o, &count);
-        most = CRN_MAX(most, count - (crn_costs_fusing(p->costs, o) == count - 1));
+        most = CRN_MAX(most, count);
     }
     return p->options.every_implementation ? CRN_MIN(most, CRN_MOST_CHOICES) : 1;
-}
-
-static bool has_fusing(const crn_profiler *p) {
-    bool any = false;
-    for (cairn_id o = 0; o < cairn_graph_op_count(p->graph); o++)
-        any = any || crn_profile_implementation(p, o, CRN_FUSING_ROUND) != 0;
-    return any && p->options.every_implementation;
 }
 
 static cairn_status measure(crn_profiler *p) {
     cairn_solution *solution;
     uint32_t rounds = most_implementations(p);
-    bool again = p->device->backend->keeps_statistics, fusing = has_fusing(p);
+    bool again = p->device->backend->keeps_statistics;
     CRN_TRY(crn_profile_plan(p, &solution));
-    p->steps_total = (rounds + again + fusing) * (WARMUPS + p->options.repetitions);
+    p->steps_total = (rounds + again) * (WARMUPS + p->options.repetitions);
     cairn_status status = CAIRN_OK;
     if (p->device->backend->times_recordings)
         status = measure_whole(p, solution);
     for (uint32_t k = 0; k < rounds && status == CAIRN_OK; k++)
         status = measure_implementation(p, solution, k);
-    if (fusing && status == CAIRN_OK)
-        status = measure_implementation(p, solution, CRN_FUSING_ROUND);
     if (again && status == CAIRN_OK)
         status = measure_again(p, solution);
     cairn_solution_destroy(solution);

@@ -27,12 +27,7 @@ CAIRN_MUST cairn_status crn_profile_plan(const crn_profiler *p, cairn_solution *
 CAIRN_MUST cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution *usual,
                                                cairn_solution **out);
 
-/* The implementation of an op in round `k`: that one, or the first if the op has no such one or if
- * it is fused with ops behind it. CRN_FUSING_ROUND: the one that is, or the first. */
-#define CRN_FUSING_ROUND UINT32_MAX
-uint32_t crn_profile_implementation(const crn_profiler *p, cairn_id op, uint32_t k);
-
-/* The same plan with the implementations of round `k`. */
+/* The same plan with implementation `k` of every op that has more than `k`. */
 CAIRN_MUST cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                                          cairn_solution **out);
 

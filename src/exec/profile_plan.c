@@ -56,28 +56,21 @@ cairn_status crn_profile_tight_plan(const crn_profiler *p, const cairn_solution 
     return CAIRN_OK;
 }
 
-uint32_t crn_profile_implementation(const crn_profiler *p, cairn_id op, uint32_t k) {
-    uint32_t choices, fusing = crn_costs_fusing(p->costs, op);
-    cairn_costs_op(p->costs, op, &choices);
-    if (k == CRN_FUSING_ROUND)
-        k = fusing;
-    else if (k == fusing)
-        k = 0;
-    return k < choices ? k : 0;
-}
-
 cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uint32_t k,
                               cairn_solution **out) {
     crn_plan_builder *builder;
     cairn_plan *varied = NULL;
+    uint32_t choices;
     const cairn_step *steps = plan->steps;
     uint32_t count = plan->step_count;
     *out = NULL;
     cairn_status status = crn_plan_builder_create(&p->memory.allocator, &builder);
     for (uint32_t i = 0; i < count && status == CAIRN_OK; i++) {
         cairn_step step = steps[i];
-        if (step.kind == CAIRN_STEP_RUN)
-            step.implementation = (uint16_t)crn_profile_implementation(p, step.id, k);
+        if (step.kind == CAIRN_STEP_RUN) {
+            cairn_costs_op(p->costs, step.id, &choices);
+            step.implementation = (uint16_t)(k < choices ? k : 0);
+        }
         status = crn_plan_builder_add(builder, step);
     }
     if (status == CAIRN_OK)

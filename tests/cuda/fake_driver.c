@@ -452,7 +452,7 @@ static int launch_hopper(const fake_hopper_kernel *kernel, unsigned threads, uns
                          CUstream stream, void *args) {
     if (threads != kernel->threads || shared_bytes != kernel->shared_bytes)
         return CRN_CUDA_INVALID_VALUE;
-    return fake_driver_put(stream, kernel->run, args, kernel->args_bytes);
+    return fake_driver_put(stream, kernel->run, args, sizeof(crn_hopper_args));
 }
 
 static int fake_launch(CUkernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z,

@@ -17,9 +17,8 @@ int fake_hopper_map(crn_tensor_map *map, int type, uint32_t rank, void *at, cons
     bool aligned = (uintptr_t)map % 128 == 0 && (uintptr_t)at % 16 == 0;
     for (uint32_t i = 0; i < 3; i++)
         aligned = aligned && strides[i] % 16 == 0;
-    if (!aligned || type != CRN_CUDA_MAP_BF16 || rank != 4 || box[0] != 64 ||
-        (box[1] != 64 && box[1] != 128 && box[1] != CRN_HOPPER_PRODUCT_COLUMNS) || box[2] != 1 ||
-        box[3] != 1 || steps[0] != 1 || interleave != CRN_CUDA_MAP_PLAIN ||
+    if (!aligned || type != CRN_CUDA_MAP_BF16 || rank != 4 || box[0] != 64 || box[1] != 64 ||
+        box[2] != 1 || box[3] != 1 || steps[0] != 1 || interleave != CRN_CUDA_MAP_PLAIN ||
         swizzle != CRN_CUDA_MAP_SWIZZLE_128 || outside != CRN_CUDA_MAP_ZEROS)
         return CRN_CUDA_INVALID_VALUE;
     (void)promotion;
@@ -143,71 +142,12 @@ static void run_queries(const void *args) {
     run_all(args, make_query, false, false);
 }
 
-/* ---- Products ---- */
-
-/* The sum over the depth of one element; with `deep_rows` the right factor is [depth, columns]. */
-static double product_at(const crn_hopper_product_args *a, uint32_t row, uint32_t column,
-                         bool deep_rows) {
-    double sum = a->bias != NULL ? (double)a->bias[column] : 0;
-    for (uint32_t k = 0; k < a->depth; k++)
-        sum += get(&a->left_map, 0, 0, row, k) *
-               get(&a->right_map, 0, 0, deep_rows ? k : column, deep_rows ? column : k);
-    return sum;
-}
-
-#define FORM_SUFFIX bf16
-#define FORM_BF16 1
-#define PACK 1
-#include "backend/cuda/kernels/pack.h"
-#include "backend/cuda/kernels/gates.h"
-
-static float gated(uint32_t op, float a, float b) {
-    return gate_value(op, (pack){{a}}, (pack){{b}}).at[0];
-}
-
-static uint32_t gates;
-
-uint32_t fake_hopper_gates(void) {
-    return gates;
-}
-
-static void run_product(const void *given, bool deep_rows) {
-    crn_hopper_product_args a;
-    memcpy(&a, given, sizeof a);
-    gates += a.made != NULL;
-    uint16_t *y = a.y, *made = a.made;
-    const uint16_t *x = a.x;
-    for (uint32_t row = 0; row < a.rows; row++)
-        for (uint32_t column = 0; column < a.columns; column++) {
-            size_t at = (size_t)row * a.columns + column;
-            uint16_t value = crn_to_bf16((float)product_at(&a, row, column, deep_rows));
-            float rounded = crn_from_bf16(value), other = x == NULL ? 0 : crn_from_bf16(x[at]);
-            if (y != NULL)
-                y[at] = value;
-            if (made != NULL)
-                made[at] = crn_to_bf16(x == NULL ? gated(a.gate, rounded, other)
-                                                 : gated(a.gate, other, rounded));
-        }
-}
-
-static void run_y(const void *args) {
-    run_product(args, false);
-}
-
-static void run_gx(const void *args) {
-    run_product(args, true);
-}
-
 const fake_hopper_kernel fake_hopper_kernels[FAKE_HOPPER_KERNELS] = {
-    {"crn_hopper_rows_64", run_rows, CRN_HOPPER_ROWS_THREADS, 0, sizeof(crn_hopper_args)},
-    {"crn_hopper_rows_128", run_rows, CRN_HOPPER_ROWS_THREADS, 0, sizeof(crn_hopper_args)},
-    {"crn_hopper_y", run_y, CRN_HOPPER_PRODUCT_THREADS, CRN_HOPPER_PRODUCT_BYTES,
-     sizeof(crn_hopper_product_args)},
-    {"crn_hopper_gx", run_gx, CRN_HOPPER_PRODUCT_THREADS, CRN_HOPPER_PRODUCT_BYTES,
-     sizeof(crn_hopper_product_args)},
+    {"crn_hopper_rows_64", run_rows, CRN_HOPPER_ROWS_THREADS, 0},
+    {"crn_hopper_rows_128", run_rows, CRN_HOPPER_ROWS_THREADS, 0},
 #define PASS(name, size, groups, met, stages, own)                                                 \
     {"crn_hopper_" #name "_" #size, run_##name, CRN_HOPPER_THREADS(groups),                        \
-     CRN_HOPPER_BYTES(size, groups, met, stages, own), sizeof(crn_hopper_args)},
+     CRN_HOPPER_BYTES(size, groups, met, stages, own)},
     CRN_HOPPER_PASSES(PASS)
 #undef PASS
 };

@@ -23,7 +23,6 @@ const char crn_cuda_fatbin_missing[] = "";
 #endif
 
 const unsigned char *const crn_cuda_hopper = NULL;
-const unsigned char *const crn_cuda_hopper_products = NULL;
 
 static const char *missing = ""; /* a library or an entry */
 static bool refused;             /* the driver's lookup fails with its own message */

@@ -2,8 +2,8 @@
  * the same memory as its transpose by columns. */
 #include "backend/cuda/blas_products.h"
 
-#define MOST_WORKSPACE CRN_BLAS_MOST_WORKSPACE_BYTES
-#define REDUCTIONS 6u /* all schemes except those that use atomics in place */
+#define MOST_WORKSPACE (4u << 20) /* bytes; more is not faster at the sizes of linear layers */
+#define REDUCTIONS 6u             /* all schemes except those that use atomics in place */
 
 /* One layout; `next` elements lead from a part to the next; `pass` is the one that makes it. */
 static int make_layout(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_pass pass,

@@ -25,8 +25,6 @@ typedef struct crn_blas_shape {
 } crn_blas_shape;
 
 #define CRN_BLAS_MOST_RANKS 8
-/* Of a workspace; more is not faster at the sizes of linear layers. */
-#define CRN_BLAS_MOST_WORKSPACE_BYTES (4u << 20)
 
 typedef struct crn_blas_plan {
     crn_blas_object product, a, b, d;

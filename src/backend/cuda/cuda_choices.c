@@ -2,10 +2,9 @@
  *
  * A convolution has one for each useful plan of cuDNN: the first few that it proposes, in the order
  * of crn_dnn_prefer(), and of the others those that need less workspace than all before. In fp32
- * Cairn's own kernels for matrix units come first, with each of their tiles. A linear layer of bf16
- * sequences has the first few algorithms of cuBLASLt, and on compute capability 9.0 Cairn's own
- * kernel, which can be fused with a gate, except for the gradient of the weight. A head with its
- * loss has both for each number of chunks. If cuDNN has none, and for every other op, there is one
+ * Cairn's own kernels for matrix units come first, with each of their tiles. A linear
+ * layer of bf16 sequences has the first few algorithms of cuBLASLt. A head with its loss has both
+ * for each number of chunks. If cuDNN has none, and for every other op, there is one
  * implementation. */
 #include "backend/cuda/cuda_internal.h"
 #include "backend/cuda/kernels/split_shapes.h"
@@ -126,21 +125,6 @@ static bool is_half_product(const crn_device *device, const crn_site *site) {
     return device->blas != NULL && crn_cuda_element(site) == CRN_ELEMENT_BF16 &&
            (kind == CAIRN_OP_LINEAR || kind == CAIRN_OP_LINEAR_BWD_DATA ||
             kind == CAIRN_OP_LINEAR_BWD_WEIGHT);
-}
-
-/* Products by Cairn's own kernel, besides those by a library, or by the kernel for any GPU. */
-static cairn_status add_hopper_product(crn_device *device, const crn_site *site, crn_choice *out,
-                                       uint32_t *count, cairn_error *err) {
-    if (!crn_hopper_can_multiply(device, site))
-        return CAIRN_OK;
-    if (*count == 0) {
-        CRN_TRY(add_choice(device, site, &(crn_cuda_recipe){0}, "own", out, err));
-        ++*count;
-    }
-    CRN_TRY(
-        add_choice(device, site, &(crn_cuda_recipe){.hopper = true}, "hopper", &out[*count], err));
-    out[(*count)++].fuses = true;
-    return CAIRN_OK;
 }
 
 /* ---- Attention ---- */
@@ -301,8 +285,6 @@ cairn_status crn_cuda_choices(crn_device *device, const crn_site *site, crn_choi
         status = add_plans(device, site, plans, found, out, count, err);
     if (status == CAIRN_OK && is_half_product(device, site))
         status = add_products(device, site, 0, MOST_PRODUCTS, out, count, err);
-    if (status == CAIRN_OK)
-        status = add_hopper_product(device, site, out, count, err);
     if (status == CAIRN_OK && site->op->kind == CAIRN_OP_HEAD_LOSS)
         status = add_heads(device, site, out, count, err);
     if (status == CAIRN_OK && crn_cuda_attention_shape(site, &attention))

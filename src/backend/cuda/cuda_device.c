@@ -266,8 +266,6 @@ void crn_cuda_close(crn_device *device) {
         (void)api->cuMemFree((CUdeviceptr)(uintptr_t)device->tickets);
     if (device->hopper.library != NULL)
         (void)api->cuLibraryUnload(device->hopper.library);
-    if (device->hopper.product_library != NULL)
-        (void)api->cuLibraryUnload(device->hopper.product_library);
     if (device->library != NULL)
         (void)api->cuLibraryUnload(device->library);
     if (device->dnn.handle != NULL)

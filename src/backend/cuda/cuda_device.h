@@ -8,6 +8,5 @@ extern const char crn_cuda_fatbin_missing[];       /* why there are none */
 
 /* Those for compute capability 9.0 only, or NULL. */
 extern const unsigned char *const crn_cuda_hopper;
-extern const unsigned char *const crn_cuda_hopper_products;
 
 #endif

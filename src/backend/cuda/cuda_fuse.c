@@ -7,7 +7,6 @@
  *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
  *     add, layer_norm or rms_norm             the sum is written too
  *     layer_norm_bwd or rms_norm_bwd, accumulate
- *     linear, gelu        linear_bwd_data, gelu_bwd        by kernels for compute capability 9.0
  *
  * Actions are neighbours if only these are between them: discards of memory, and actions that one
  * of the two can be moved over, because they do not access what it writes and do not write what it
@@ -374,25 +373,16 @@ static void fuse_norm_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
-/* What some of the patterns look for, as a graph says it: solvers keep these next to each other. */
+/* What fuse_norm_bwd() looks for, as a graph says it: solvers keep these next to each other. */
 cairn_id crn_cuda_fused_before(const cairn_graph *graph, cairn_id id) {
-    static const struct {
-        cairn_op_kind kind, before;
-        uint32_t input; /* that the op before it makes */
-    } pairs[] = {{CAIRN_OP_BATCH_NORM_BWD, CAIRN_OP_RELU_BWD, 2},
-                 {CAIRN_OP_RELU_BWD, CAIRN_OP_ACCUMULATE, 1},
-                 {CAIRN_OP_GELU, CAIRN_OP_LINEAR, 0},
-                 {CAIRN_OP_GELU_BWD, CAIRN_OP_LINEAR_BWD_DATA, 1},
-                 {CAIRN_OP_LINEAR_BWD_WEIGHT, CAIRN_OP_GELU_BWD, 1}};
     const cairn_op *op = cairn_graph_op(graph, id);
-    for (size_t i = 0; i < CRN_LENGTH(pairs); i++) {
-        if (op->kind != pairs[i].kind)
-            continue;
-        cairn_id before = cairn_graph_tensor(graph, op->inputs[pairs[i].input])->producer;
-        if (before != CAIRN_NONE && cairn_graph_op(graph, before)->kind == pairs[i].before)
-            return before;
-    }
-    return CAIRN_NONE;
+    bool norm = op->kind == CAIRN_OP_BATCH_NORM_BWD;
+    if (!norm && op->kind != CAIRN_OP_RELU_BWD)
+        return CAIRN_NONE;
+    cairn_id before = cairn_graph_tensor(graph, op->inputs[norm ? 2 : 1])->producer;
+    cairn_op_kind kind = norm ? CAIRN_OP_RELU_BWD : CAIRN_OP_ACCUMULATE;
+    return before != CAIRN_NONE && cairn_graph_op(graph, before)->kind == kind ? before
+                                                                               : CAIRN_NONE;
 }
 
 /* Whether what `writer` writes is separate from the operands of `call`, or overlaps them element by
@@ -482,68 +472,6 @@ static void fuse_bias_bwd(list *l, uint32_t i) {
     drop(l, i);
 }
 
-/* ---- Products and gates ---- */
-
-/* Whether what `gate` writes is separate from the factors of `product`, and its operands are stored
- * as the result of the product is. */
-static bool is_gate_of(const crn_call *product, const crn_call *gate) {
-    for (uint32_t i = 0; i < gate->op->input_count; i++)
-        if (!are_alike(product, product->op->outputs[0], gate, gate->op->inputs[i]))
-            return false;
-    return are_alike(product, product->op->outputs[0], gate, gate->op->outputs[0]) &&
-           are_apart(gate->outputs[0], bytes_of(gate, gate->op->outputs[0]), product->inputs[0],
-                     bytes_of(product, product->op->inputs[0]));
-}
-
-/* Fuse linear layer `i` with the GELU behind it. Both results are written. */
-static void fuse_gelu(list *l, uint32_t i) {
-    const crn_call *layer = call_at(l, i);
-    uint32_t g = next_call(l, i, CAIRN_OP_GELU);
-    if (g == NOBODY || call_at(l, g)->inputs[0] != layer->outputs[0] ||
-        !is_gate_of(layer, call_at(l, g)) || !can_move(l, i, g, call_at(l, g), NOBODY))
-        return;
-    l->actions[i].fused[1] = call_at(l, g);
-    drop(l, g);
-}
-
-/* Let actions `a` and `b`, of which nothing is fused, change their calls. */
-static void swap_calls(list *l, uint32_t a, uint32_t b) {
-    crn_call call = l->actions[a].call;
-    l->actions[a].call = l->actions[b].call;
-    l->actions[b].call = call;
-}
-
-/* Fuse the gradient of a linear layer's input with the gelu_bwd behind it: in the place of the
- * first, or of the second, which may read what is recomputed between them. */
-static void fuse_gelu_bwd(list *l, uint32_t i) {
-    const crn_call *product = call_at(l, i);
-    uint32_t g = next_call(l, i, CAIRN_OP_GELU_BWD);
-    if (g == NOBODY || call_at(l, g)->inputs[1] != product->outputs[0] ||
-        !is_gate_of(product, call_at(l, g)))
-        return;
-    bool unwritten = is_spared(l, product, g, call_at(l, g)->outputs[0]) &&
-                     is_untouched(l, i, g, product, NOBODY);
-    uint32_t at = i, other = g;
-    if (!can_move(l, i, g, call_at(l, g), NOBODY)) {
-        if (!can_move(l, i, g, product, NOBODY))
-            return;
-        at = g;
-        other = i;
-        swap_calls(l, i, g);
-    }
-    l->actions[at].fused[1] = call_at(l, other);
-    l->actions[at].unwritten = unwritten;
-    drop(l, other);
-}
-
-/* Whether the call is a product by a kernel that can compute a gate too. */
-static bool is_fusible_product(const crn_cuda_action *a) {
-    const crn_cuda_recipe *recipe = a->call.recipe;
-    return a->kind == CRN_DO_CALL && a->fused[1] == NULL &&
-           (a->call.op->kind == CAIRN_OP_LINEAR || a->call.op->kind == CAIRN_OP_LINEAR_BWD_DATA) &&
-           recipe->hopper;
-}
-
 /* The accumulate before relu_bwd `i`, where nothing behind that can be joined: an op that is run
  * again may have the memory of what the ReLU made. */
 static void fuse_sum_relu(list *l, uint32_t i) {
@@ -584,11 +512,6 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
                 fuse_bias_bwd(&l, i);
             if (a->kind == CRN_DO_CALL)
                 fuse_sum_relu(&l, i);
-        } else if (is_fusible_product(a)) {
-            if (kind == CAIRN_OP_LINEAR)
-                fuse_gelu(&l, i);
-            else
-                fuse_gelu_bwd(&l, i);
         } else if (kind == CAIRN_OP_GELU_BWD) {
             fuse_bias_bwd(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD || is_row_norm_bwd(kind)) {

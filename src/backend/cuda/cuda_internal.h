@@ -4,7 +4,7 @@
  *                                           they compute
  *     cuda_device.c    opening, memory      cuda_storage.c                  how tensors lie
  *     work.c           running one op: scratch, launches, staging; measuring what it needs
- *     *_ops.c          the ops, listed in cuda_ops.def; hopper_*.c: some for GPUs of one kind
+ *     *_ops.c          the ops, listed in cuda_ops.def; hopper_ops.c: one for GPUs of one kind
  *     cuda_queue.c     lanes, values, results
  *     cuda_record.c    a step as one graph; hazards.c orders it, cuda_fuse.c joins neighbours
  *
@@ -40,7 +40,6 @@ _Static_assert(sizeof(crn_values) == sizeof(crn_step_values),
                "crn_step_values differs from crn_values");
 
 #define CRN_HOPPER_KERNELS 6u
-#define CRN_HOPPER_PRODUCTS 2u
 #define CRN_TICKETS 1024u      /* counters that the launches of one op may use */
 #define CRN_TICKET_BLOCKS 512u /* blocks of counters, 2 MiB in all; ops use them in turn */
 
@@ -65,9 +64,7 @@ struct crn_device {
     CUkernel kernels[CRN_KERNELS];
     struct {
         CUlibrary library; /* NULL: another GPU, or a build without these kernels */
-        CUlibrary product_library;
         CUkernel kernels[CRN_HOPPER_KERNELS];
-        CUkernel products[CRN_HOPPER_PRODUCTS];
         uint32_t units; /* multiprocessors */
     } hopper;
     CUstream streams[CRN_LANES];
@@ -140,7 +137,6 @@ typedef struct crn_work {
     void *side;    /* for the sums of a fused op whose workspace overlaps what it reads, or NULL */
     const float *beta; /* see crn_cuda_action */
     float *kept;       /* likewise */
-    bool unwritten;    /* likewise */
     uint32_t *tickets;
 } crn_work;
 
@@ -174,16 +170,6 @@ int crn_hopper_open(crn_device *device);
 bool crn_hopper_can(const crn_device *device, const crn_site *site,
                     const crn_attention_shape *shape);
 void crn_hopper_attention_bwd(crn_work *work, const crn_attention_shape *shape);
-
-/* ---- hopper_products.c: likewise ---- */
-
-int crn_hopper_open_products(crn_device *device);
-/* Whether they can do this linear layer, or its gradient of the data; and multiply: y = x w' + bias
- * (`bias` may be NULL), or x = y w. `gate` is the gelu or gelu_bwd behind it that is computed too,
- * or NULL. */
-bool crn_hopper_can_multiply(const crn_device *device, const crn_site *site);
-void crn_hopper_multiply(crn_work *work, const crn_blas_shape *shape, const void *x, const void *w,
-                         const void *y, const float *bias, const crn_call *gate);
 
 /* Whether the convolution is computed as a product by cuBLASLt, over unfolded images if need be. */
 bool crn_cuda_multiplies(const crn_device *device, const crn_site *site);
@@ -309,8 +295,6 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
                             const crn_call *sum);
 void crn_cuda_conv_with(crn_work *work, const crn_call *relu);
 void crn_cuda_conv_bwd_weight_with(crn_work *work, const crn_call *relu);
-void crn_cuda_linear_with(crn_work *work, const crn_call *gelu);
-void crn_cuda_linear_bwd_data_with(crn_work *work, const crn_call *gelu);
 void crn_cuda_linear_bwd_weight_with(crn_work *work, const crn_call *gelu);
 void crn_cuda_pointwise_with(crn_work *work, const crn_call *relu);
 void crn_cuda_relu_bwd_with(crn_work *work, const crn_call *accumulate);
@@ -381,9 +365,6 @@ typedef struct crn_cuda_action {
     /* batch_norm_bwd fused with a relu_bwd: the mask of the ReLU is computed from x and this bias
      * of the batch-norm, and the output of the relu_bwd is not written. NULL: it is written. */
     const float *beta;
-    /* linear_bwd_data fused with a gelu_bwd: its own result is not written, because nothing else
-     * reads it. */
-    bool unwritten;
     /* batch_norm: its statistics [2, C] outside the arena, which the first run in a step keeps for
      * later ones. NULL: there are no later ones. */
     float *kept;

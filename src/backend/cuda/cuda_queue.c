@@ -98,7 +98,6 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
                      .side = action->side,
                      .beta = action->beta,
                      .kept = action->kept,
-                     .unwritten = action->unwritten,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     const crn_call *third = action->fused[2];
@@ -112,10 +111,6 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_conv_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_CONV2D_BWD_WEIGHT)
         crn_cuda_conv_bwd_weight_with(&work, second);
-    else if (action->call.op->kind == CAIRN_OP_LINEAR)
-        crn_cuda_linear_with(&work, second);
-    else if (action->call.op->kind == CAIRN_OP_LINEAR_BWD_DATA)
-        crn_cuda_linear_bwd_data_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_LINEAR_BWD_WEIGHT)
         crn_cuda_linear_bwd_weight_with(&work, second);
     else if (action->call.op->kind == CAIRN_OP_RELU_BWD)

@@ -7,8 +7,7 @@ list(APPEND CAIRN_SOURCES
     src/backend/cuda/work.c src/backend/cuda/conv_ops.c src/backend/cuda/dense_ops.c
     src/backend/cuda/norm_ops.c src/backend/cuda/image_ops.c src/backend/cuda/pointwise_ops.c
     src/backend/cuda/attention_ops.c src/backend/cuda/attention_plans.c src/backend/cuda/dnn_graphs.c
-    src/backend/cuda/hopper_ops.c src/backend/cuda/hopper_products.c
-    src/backend/cuda/sequence_ops.c src/backend/cuda/kernels/kernel_launch.c
+    src/backend/cuda/hopper_ops.c src/backend/cuda/sequence_ops.c src/backend/cuda/kernels/kernel_launch.c
     src/backend/cuda/kernels/attention_launch.c src/backend/cuda/kernels/sequence_launch.c
     src/backend/cuda/kernels/split_launch.c)
 if(CAIRN_CUDA_FATBIN)

@@ -76,8 +76,8 @@ static void add_bias(crn_work *work, uint32_t rows, uint32_t out, void *y, crn_e
     crn_cuda_launch(work, crn_bias_launch(&args), &args);
 }
 
-/* The bias is a part of the product if cuBLASLt can add it. */
-static void multiply(crn_work *work, const crn_call *gelu) {
+/* x [N, F] -> y [N, O] = x W' + b. The bias is a part of the product if cuBLASLt can add it. */
+void crn_cuda_linear(crn_work *work) {
     const cairn_op *op = work->call->op;
     const cairn_tensor *x = crn_cuda_tensor(work, op->inputs[0]);
     const cairn_tensor *weight = crn_cuda_tensor(work, op->params[0]);
@@ -87,10 +87,6 @@ static void multiply(crn_work *work, const crn_call *gelu) {
     const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
     const void *w = as_factor(work, op->params[0], crn_cuda_param(work, 0), shape.half);
     void *y = crn_cuda_out(work, 0);
-    if (work->recipe->hopper) {
-        crn_hopper_multiply(work, &shape, from, w, y, crn_cuda_param(work, 1), gelu);
-        return;
-    }
     if (op->param_count > 1 && shape.half) {
         crn_blas_shape with_bias = shape;
         with_bias.bias = 1;
@@ -106,16 +102,8 @@ static void multiply(crn_work *work, const crn_call *gelu) {
         add_bias(work, rows, out, y, shape.half_result ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32);
 }
 
-/* x [N, F] -> y [N, O] = x W' + b */
-void crn_cuda_linear(crn_work *work) {
-    multiply(work, NULL);
-}
-
-void crn_cuda_linear_with(crn_work *work, const crn_call *gelu) {
-    multiply(work, gelu);
-}
-
-static void multiply_back(crn_work *work, const crn_call *gelu) {
+/* gy [N, O] -> gx [N, F] = gy W */
+void crn_cuda_linear_bwd_data(crn_work *work) {
     const cairn_op *op = work->call->op;
     const cairn_tensor *gy = crn_cuda_tensor(work, op->inputs[0]);
     const cairn_tensor *weight = crn_cuda_tensor(work, op->params[0]);
@@ -123,19 +111,7 @@ static void multiply_back(crn_work *work, const crn_call *gelu) {
                                           weight->shape[0], op->outputs[0]);
     const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
     const void *w = as_factor(work, op->params[0], crn_cuda_param(work, 0), shape.half);
-    if (work->recipe->hopper)
-        crn_hopper_multiply(work, &shape, crn_cuda_out(work, 0), w, from, NULL, gelu);
-    else
-        crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), w, from, false);
-}
-
-/* gy [N, O] -> gx [N, F] = gy W */
-void crn_cuda_linear_bwd_data(crn_work *work) {
-    multiply_back(work, NULL);
-}
-
-void crn_cuda_linear_bwd_data_with(crn_work *work, const crn_call *gelu) {
-    multiply_back(work, gelu);
+    crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), w, from, false);
 }
 
 /* The sums come first if they make gy on the way. */

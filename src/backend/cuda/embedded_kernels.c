@@ -12,9 +12,7 @@
 
 EMBED(crn_cuda_fatbin_bytes, CRN_CUDA_FATBIN);
 EMBED(crn_cuda_hopper_bytes, CRN_CUDA_HOPPER);
-EMBED(crn_cuda_hopper_products_bytes, CRN_CUDA_HOPPER_PRODUCTS);
 
 const unsigned char *const crn_cuda_fatbin = crn_cuda_fatbin_bytes;
 const unsigned char *const crn_cuda_hopper = crn_cuda_hopper_bytes;
-const unsigned char *const crn_cuda_hopper_products = crn_cuda_hopper_products_bytes;
 const char crn_cuda_fatbin_missing[] = "";

@@ -43,27 +43,4 @@ typedef struct crn_hopper_args {
     (4 * (size) * (64 * (groups) * (own) + (met) * (stages)) + 8 * (met) * (stages) +              \
      16 * ((stages) + (own)))
 
-/* ---- Products of bf16 matrices, and a gate of their results: see kernels/hopper_product.cu ----
- *
- *     y     left x [rows, depth], right w [columns, depth]
- *     gx    left gy [rows, depth], right w [depth, columns] */
-typedef struct crn_hopper_product_args {
-    crn_tensor_map left_map;  /* boxes of 64 deep of 128 rows */
-    crn_tensor_map right_map; /* boxes of 64 deep of a tile's columns, or 64 columns of 64 deep */
-    const float *bias;        /* or NULL */
-    const void *x;            /* what the gate was computed from, for its gradient */
-    void *y;                  /* the product; NULL: it is not stored */
-    void *made;               /* by the gate; NULL: there is none */
-    uint32_t rows, columns, depth;
-    uint32_t gate;  /* CRN_GELU, CRN_GELU_TANH, or their gradients */
-    uint32_t group; /* tiles below each other that are taken before those beside them */
-} crn_hopper_product_args;
-
-#define CRN_HOPPER_PRODUCT_COLUMNS 192 /* of a tile */
-#define CRN_HOPPER_PRODUCT_STAGES 4
-#define CRN_HOPPER_PRODUCT_THREADS 512
-#define CRN_HOPPER_PRODUCT_BYTES                                                                   \
-    (CRN_HOPPER_PRODUCT_STAGES * (128 * (128 + CRN_HOPPER_PRODUCT_COLUMNS) + 16) +                 \
-     CRN_HOPPER_PRODUCT_COLUMNS * (256 + 8) + 16)
-
 #endif

@@ -49,7 +49,7 @@ int crn_hopper_open(crn_device *device) {
             result = api->cuKernelSetAttribute(
                 CRN_CUDA_MOST_SHARED_BYTES, (int)entries[i].shared_bytes, *kernel, device->ordinal);
     }
-    return result == 0 ? crn_hopper_open_products(device) : result;
+    return result;
 }
 
 bool crn_hopper_can(const crn_device *device, const crn_site *site,

@@ -5,5 +5,4 @@
 
 const unsigned char *const crn_cuda_fatbin = NULL;
 const unsigned char *const crn_cuda_hopper = NULL;
-const unsigned char *const crn_cuda_hopper_products = NULL;
 const char crn_cuda_fatbin_missing[] = CRN_CUDA_WHY;

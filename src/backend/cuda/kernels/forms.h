@@ -4,7 +4,6 @@
 #include "backend/cuda/kernels/norm_kernels.h"
 #include "backend/cuda/kernels/norm_bwd_kernels.h"
 #include "backend/cuda/kernels/pointwise_kernels.h"
-#include "backend/cuda/kernels/gates.h"
 #include "backend/cuda/kernels/gate_kernels.h"
 #include "backend/cuda/kernels/column_kernels.h"
 #include "backend/cuda/kernels/pool_kernels.h"

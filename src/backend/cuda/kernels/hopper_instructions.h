@@ -119,11 +119,6 @@ INLINE uint64_t matrix_at(uint32_t address, uint32_t next) {
         40, 41, 42, 43, 44, 45, 46, 47) ", " NAMES_8(48, 49, 50, 51, 52, 53, 54,                   \
                                                      55) ", " NAMES_8(56, 57, 58, 59, 60, 61, 62,  \
                                                                       63)
-#define NAMES_96                                                                                   \
-    NAMES_64 ", " NAMES_8(64, 65, 66, 67, 68, 69, 70, 71) ", " NAMES_8(                            \
-        72, 73, 74, 75, 76, 77, 78, 79) ", " NAMES_8(80, 81, 82, 83, 84, 85, 86,                   \
-                                                     87) ", " NAMES_8(88, 89, 90, 91, 92, 93, 94,  \
-                                                                      95)
 #define SUMS_8(c, d, i)                                                                            \
     c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3]), c(d[i + 4]), c(d[i + 5]), c(d[i + 6]),         \
         c(d[i + 7])
@@ -163,23 +158,6 @@ INLINE void mma_next(float (&sums)[64], uint64_t a, uint64_t b) {
                  "}, %64, %65, p, 1, 1, 0, 0;\n}\n"
                  : SUMS_32("+f", sums, 0), SUMS_32("+f", sums, 32)
                  : "l"(a), "l"(b));
-}
-
-/* 192 columns; with DEEP_ROWS b has the depth across its rows. */
-template <bool DEEP_ROWS> INLINE void mma_wide_first(float (&sums)[96], uint64_t a, uint64_t b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" NAMES_96
-                 "}, %96, %97, p, 1, 1, 0, %98;\n}\n"
-                 : SUMS_32("=f", sums, 0), SUMS_32("=f", sums, 32), SUMS_32("=f", sums, 64)
-                 : "l"(a), "l"(b), "n"((int)DEEP_ROWS));
-}
-
-template <bool DEEP_ROWS> INLINE void mma_wide(float (&sums)[96], uint64_t a, uint64_t b) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {" NAMES_96
-                 "}, %96, %97, p, 1, 1, 0, %98;\n}\n"
-                 : SUMS_32("+f", sums, 0), SUMS_32("+f", sums, 32), SUMS_32("+f", sums, 64)
-                 : "l"(a), "l"(b), "n"((int)DEEP_ROWS));
 }
 
 /* a is in registers; b has the depth across its rows of 128 bytes. */
