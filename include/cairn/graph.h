@@ -114,8 +114,9 @@ typedef struct cairn_attributes {
     int32_t tanh;            /* whether a gelu is computed with tanh; else it is exact */
     int32_t same_row;        /* whether row 0 is added to all tokens; else row t to token t */
     double theta;            /* the base of a rotary embedding's angles */
-    double deviation;        /* weights start normal with it; 0: by the fan-in */
-    double scaling; /* of a rotary embedding: slow pairs turn as much more slowly; 0: they do not */
+    double deviation;        /* that weights are drawn with; 0: by the fan-in */
+    double
+        scaling; /* of a rotary embedding: slow pairs turn slower by this factor; 0: they do not */
 } cairn_attributes;
 #define CAIRN_ATTRIBUTES_INIT CAIRN_INIT_SIZED(cairn_attributes)
 

@@ -1,8 +1,8 @@
 /* import.h: a model by its name or its file, whatever made it.
  *
  *     "resnet50"   -> zoo     \
- *     "net.json"   -> graph    > cairn_model_open() -> graph -> cairn_graph_differentiate()
- *                              /
+ *     "my.net"     -> network  > cairn_model_open() -> graph -> cairn_graph_differentiate()
+ *     "net.json"   -> graph   /
  */
 #ifndef CAIRN_IMPORT_H
 #define CAIRN_IMPORT_H

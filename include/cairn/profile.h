@@ -29,10 +29,10 @@ typedef struct cairn_profile_options {
 } cairn_profile_options;
 #define CAIRN_PROFILE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_profile_options)
 
-/* Replace the times in `costs` by measured ones, which cairn_bind() made for the same device: per
+/* Replace the times in `costs`, which cairn_bind() made for the same device, by measured ones: per
  * op the median over steps, with quartiles. An implementation that was not measured counts as no
- * faster than the first. The plan that is run keeps everything; where the memory for that is not
- * there, one that recomputes. `origin` (may be NULL) gets backend and threads, and the speed of
+ * faster than the first. The plan that is run keeps everything; if there is too little memory for
+ * that, it recomputes. `origin` (may be NULL) gets backend and threads, and the speed of
  * copies and updates; its source is left empty.
  *
  * CAIRN_INFEASIBLE: no plan without copies fits the memory. CAIRN_EINVAL: the graph has no training

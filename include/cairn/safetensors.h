@@ -9,15 +9,15 @@
 extern "C" {
 #endif
 
-/* Read and validated as a whole when it is made, so that nothing can fail or change afterwards:
- * it is not a mapping, because a program ends when a mapped file becomes shorter. It takes the
- * memory that the file's tensors have. */
+/* It is read and validated as a whole when it is made, so that nothing can fail or change
+ * afterwards. It is not mapped, because a program crashes when a mapped file becomes shorter. It
+ * takes as much memory as the tensors of the file. */
 typedef struct cairn_safetensors cairn_safetensors;
 
 /* Read a file. CAIRN_EUNKNOWN: there is none; CAIRN_EIO: it cannot be read; CAIRN_ESYNTAX or
- * CAIRN_EINVAL: it is no safetensors file: cut short, too long, offsets that overlap, leave a hole
- * or do not fit the shape, a name twice, an element type that is not in the list. `*out` is NULL
- * unless CAIRN_OK; release with cairn_safetensors_destroy(). O(bytes + n log n). */
+ * CAIRN_EINVAL: it is not a safetensors file: cut short, too long, offsets that overlap, leave a
+ * hole or do not fit the shape, a name twice, an element type that is not in the list. `*out` is
+ * NULL unless CAIRN_OK; release with cairn_safetensors_destroy(). O(bytes + n log n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_load(const cairn_allocator *allocator,
                                                          const char *path, cairn_safetensors **out,
                                                          cairn_error *err);

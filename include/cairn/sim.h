@@ -60,8 +60,8 @@ typedef struct cairn_sim_options {
     uint64_t budget_bytes;        /* 0: none */
     const cairn_machine *machine; /* for copies; NULL: they take no time, the host has any memory */
     bool no_holders;              /* leave the list of holders empty; it takes a second walk */
-    bool gathers; /* of several micro-batches one before the last, whose updates only add up
-                     gradients, in their last slots: what else an update changes is not copied */
+    bool gathers; /* it is a micro-batch before the last: its updates only add gradients to their
+                     last slots, and what else an update changes is not copied */
 } cairn_sim_options;
 #define CAIRN_SIM_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_sim_options)
 

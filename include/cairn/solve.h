@@ -43,10 +43,10 @@ typedef struct cairn_solve_options {
     const cairn_plan *homes; /* of `infer`: parameters are at home where this plan has them,
                                 of the graph or of the step whose network it is
                                 (cairn_graph_network()); NULL: on the device */
-    uint32_t micro_batches;  /* of a graph with updates, whose last slots are sums of gradients: as
-                                many runs of the plan make a step. All but the last only add up
-                                gradients (`gathers` of cairn_sim_options). The time of the step is
-                                what counts. 0, 1: one */
+    uint32_t micro_batches; /* of a graph with updates, whose last slots are sums of gradients: this
+                               many runs of the plan make a step. All but the last only add up
+                               gradients (`gathers` of cairn_sim_options). The time of the step is
+                               what counts. 0, 1: one */
 } cairn_solve_options;
 #define CAIRN_SOLVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_solve_options)
 

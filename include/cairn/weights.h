@@ -73,8 +73,8 @@ typedef struct cairn_weights_save_options {
 #define CAIRN_WEIGHTS_SAVE_OPTIONS_INIT CAIRN_INIT_SIZED(cairn_weights_save_options)
 
 /* Write every parameter and state tensor of the executor, as F32, and for each batch-norm
- * NAME.num_batches_tracked. `graph` is the executor's. `options` may be NULL. Fails as
- * cairn_safetensors_save() does. */
+ * NAME.num_batches_tracked. `graph` is the executor's. `options` may be NULL. CAIRN_EIO: the
+ * file cannot be written; an existing one is unchanged. CAIRN_EINVAL: a name occurs twice. */
 CAIRN_API CAIRN_MUST cairn_status cairn_weights_save(cairn_exec *exec, const cairn_graph *graph,
                                                      const char *path,
                                                      const cairn_weights_save_options *options,
