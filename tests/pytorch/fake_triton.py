@@ -79,6 +79,7 @@ def installed():
     from cairn import _inductor, _rows
     triton, extra = types.ModuleType("triton"), types.ModuleType("triton.language.extra")
     triton.language, triton.jit, extra.libdevice = language(), Kernel, types.SimpleNamespace(tanh=torch.tanh)
+    triton.backends = types.SimpleNamespace(backends={})  # Dynamo asks for one of the processor from torch 2.15 on
     modules = {"triton": triton, "triton.language": triton.language, "triton.language.extra": extra}
     _inductor.module_of.cache_clear()
     with unittest.mock.patch.dict(sys.modules, modules), unittest.mock.patch.object(_rows, "available", lambda device: True):
