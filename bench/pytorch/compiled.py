@@ -15,6 +15,7 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn smallest  in the smallest budget
   cairn whole     `none` again with the loss at once, of language models
   cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
+  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches
   cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms; at the end
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. First everything is
@@ -46,17 +47,20 @@ def say(**figures):
 
 
 _held = 0
+_waited = 0.0  # seconds in which this process has waited for the GPU
 
 
 @contextlib.contextmanager
 def device_lock(args):
     """The GPU for this process alone, once all of PyTorch's own steps are compiled."""
-    global _held
+    global _held, _waited
     with contextlib.ExitStack() as stack:
         if not _held:
+            start = time.perf_counter()
             wait_for(args, "go")
             file = stack.enter_context(open(os.path.join(args.out, "device.lock"), "w"))
             fcntl.flock(file, fcntl.LOCK_EX)
+            _waited += time.perf_counter() - start
         _held += 1
         try:
             yield
@@ -168,10 +172,17 @@ class Bench:
         """A hash of the loss and one of every gradient."""
         self.restore()
         loss = self.step(call)
-        found = [hashlib.sha256(t.detach().cpu().float().numpy().tobytes()).hexdigest()[:12]
+        found = [hashlib.sha256(t.detach().reshape(-1).view(self.torch.uint8).cpu().numpy()).hexdigest()[:12]
                  for t in [loss] + [p.grad for p in self.model.parameters()]]
         self.restore()
         return found
+
+    def first(self, call):
+        """Seconds of the first step, in which everything is captured and compiled, but not of waiting for the GPU."""
+        before, start = _waited, time.perf_counter()
+        self.step(call)
+        self.sync()
+        return round(time.perf_counter() - start - (_waited - before), 2)
 
     def recorded(self, call):
         """torch.compile's step as a CUDA graph."""
@@ -204,11 +215,8 @@ def peer(args):
     if args.job == "knob":
         import torch._functorch.config
         torch._functorch.config.activation_memory_budget = float(args.share)
-    start = time.perf_counter()
     call = torch.compile(bench.model, fullgraph=True, dynamic=False)
-    bench.step(call)
-    bench.sync()
-    first = round(time.perf_counter() - start, 2)
+    first = bench.first(call)
     bench.clean()
     note(args, f"ready.{args.network}.{args.job}{args.share or ''}")
     with device_lock(args):
@@ -269,6 +277,19 @@ def bits_of_budgets(args, budgets=10):
         say(network=args.network, row="cairn bits", budget=budget, reruns=plan.reruns, differing=differing, of=len(found))
 
 
+def warm(args):
+    """The first step of a process that finds everything in the caches, of torch.compile or of Cairn."""
+    bench = Bench(args)
+    if args.point == "graph":
+        call = bench.torch.compile(bench.model, fullgraph=True, dynamic=False)
+        return say(network=args.network, row="warm graph", first_s=bench.first(call))
+    import cairn
+    backend = cairn.backend(None, mode="compiled", cudagraphs=True, arena=True, total=bench.cuda)
+    call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
+    first = bench.first(call)
+    say(network=args.network, row="warm cairn", first_s=first, seconds={k: round(v, 2) for k, v in backend.plans[0].seconds.items()})
+
+
 def columns(args):
     """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products."""
     import torch
@@ -326,9 +347,8 @@ class Points:
         backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
                                      total=bench.cuda, chunks=self.args.chunks)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
-        start = time.perf_counter()
+        first = bench.first(call)
         bits = bench.bits(call)
-        first = time.perf_counter() - start
         plan = backend.plans[0]
         if self.planner is None and not self.args.bytes:
             self.expected, self.none = bits, plan
@@ -346,7 +366,7 @@ class Points:
         say(network=self.args.network, row=name, budget=budget, ms=milliseconds, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
-            bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=round(first, 2),
+            bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
             seconds={k: round(v, 2) for k, v in plan.seconds.items()})
         if hasattr(replay, "graph"):
             replay.graph.reset()
@@ -368,9 +388,13 @@ class Points:
                 entry[2] = max(entry[2], op.workspace)
         slow = sorted(top.items(), key=lambda item: -item[1][0])[:24]
         say(network=self.args.network, row="about", ops=len(ops), none=self.none.peak + self.beside(),
-            smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1], least=planner.step.least_memory(),
+            smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1],
+            least=planner.step.least_memory() + self.beside(),
             reserve=planner.reserve, before=self.bench.before,
             slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
+        kernels = {op.node.target: True for op in ops if op.kind == "node" and hasattr(op.node.target, "forms")}
+        say(network=self.args.network, row="forms",
+            forms={str(k): {name: round(ns / 1e3, 1) for name, ns in k.times.items()} for k in kernels if k.times})
         with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
             json.dump(planner.joint.described(planner.alignment), file)
         with open(os.path.join(self.args.out, f"kernels.{self.args.network}.txt"), "w") as file:
@@ -455,6 +479,7 @@ class Run:
         todo += [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
         todo += [dict(job="cairn", network=n) for n in names]
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
+        todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
         todo += [dict(job="bits", network=n) for n in names]
         return todo + [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
 
@@ -469,7 +494,9 @@ class Run:
 
     @staticmethod
     def may_start(options, running):
-        """Nothing is timed beside steps whose bits are compared."""
+        """Nothing is timed beside steps whose bits are compared, and a warm start is alone."""
+        if options["job"] == "warm":
+            return not running
         return options["job"] != "bits" or all(job["options"]["job"] == "bits" for job in running)
 
     def compiled(self, job):
@@ -539,7 +566,7 @@ def main():
     parser.add_argument("--summary", metavar="LOG", help="print a table of a log, and run nothing")
     parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,whole,bits,plain,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
@@ -560,7 +587,8 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
-        return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets}.get(args.job, peer)(args)
+        return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets,
+                "warm": warm}.get(args.job, peer)(args)
     return Run(args).go()
 
 

@@ -27,14 +27,15 @@ aten, prims = torch.ops.aten, torch.ops.prims
 
 class Kernel:
     """A group as a function of the values that it reads. It returns a tuple of new tensors. `forms` are ways to compute it,
-    Inductor's first; `form` is the one that is used, always the same in a process."""
+    Inductor's first; `form` is the one that is used, always the same in a process; `times` are nanoseconds by the name of
+    a form, where there are several."""
     __module__ = "cairn_kernels"
 
     def __init__(self, key, graph, given):
         self.__name__ = self.__qualname__ = "kernel_" + key
         self.graph, self.given = graph, given
         self.forms = [_inductor.Form(graph, given), *_forms_of(graph, given)]
-        self.form, self.chosen = self.forms[0], len(self.forms) == 1
+        self.form, self.chosen, self.times = self.forms[0], len(self.forms) == 1, {}
 
     def __str__(self):
         """For signatures: each form has costs of its own."""
@@ -106,7 +107,8 @@ def choose_forms(kernels, table, learn):
         return math.inf if signature in table.guesses else table.figures[signature][0]
     for kernel in kernels:
         if not kernel.chosen:
-            kernel.form, kernel.chosen = min(kernel.forms, key=time_of), True
+            kernel.times = {form.name: time_of(form) for form in kernel.forms}
+            kernel.form, kernel.chosen = min(kernel.forms, key=lambda form: kernel.times[form.name]), True
 
 
 class Onto:
