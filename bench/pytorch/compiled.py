@@ -320,6 +320,16 @@ def microseconds(torch, call, runs=20):
     return round(1e6 * (time.perf_counter() - start) / runs, 1)
 
 
+def largest_beside(plan):
+    """What is beside the arena when most is there: the op that runs, and bytes of results and workspaces with their ops."""
+    layout, steps, ops = plan.layout, plan.steps, plan.joint.ops
+    name = lambda i: str(getattr(ops[steps[i][1]].node, "name", ops[steps[i][1]].kind)) if steps[i][0] == 0 else "move"
+    fullest = max(range(len(steps)), key=layout.beside_by_step.__getitem__)
+    found = [(layout.workspace[fullest], "workspace")]
+    found += [(size, name(first)) for size, first, last in layout.others if first <= fullest <= last]
+    return [name(fullest), *sorted(found, reverse=True)[:6]]
+
+
 class Points:
     def __init__(self, bench, args, cairn):
         self.bench, self.args, self.cairn = bench, args, cairn
@@ -362,7 +372,8 @@ class Points:
             bench.profile(lambda: replay(*bench.inputs), name)
         differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
         if arena:
-            memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes))
+            memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes),
+                          largest_beside=largest_beside(plan))
         say(network=self.args.network, row=name, budget=budget, ms=milliseconds, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
