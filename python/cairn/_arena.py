@@ -32,12 +32,12 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it. `copies`: results of ops that insist on allocating are copied into the arena if they are kept
-    for long; `copied` are those."""
+    is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `copies`:
+    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those."""
 
-    def __init__(self, joint, solution, alignment, copies=False):
+    def __init__(self, joint, solution, alignment, kept, copies=False):
         self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
-        self.copied = set()
+        self.copied, self._kept = set(), kept
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         self._lay()
@@ -96,12 +96,30 @@ class Layout:
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
-        beside = self.beside_by_step = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        beside = self._with_kept([live + workspace for live, workspace in zip(beside, self.workspace)])
+        self.beside_by_step = beside
         inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
         self._fill(inside, beside)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
+
+    def _with_kept(self, beside):
+        """Bytes by step, with what libraries keep from their first op of a part to its end. Where that would be the most
+        of all, it is freed before an op of another kind, and allocated again by the next op of the library."""
+        runs = [self.joint.ops[number] if kind == lib.RUN else None for kind, number, _ in self.solution.steps]
+        kept = [0 if op is None else self._kept[op.library] for op in runs]
+        least = max(map(sum, zip(beside, kept)))
+        self.cleared, found, now = set(), [], 0
+        for i, op in enumerate(runs):
+            if op is self.joint.boundary:
+                now = 0
+            elif now and op is not None and not kept[i] and beside[i] + now > least:
+                self.cleared.add(i)
+                now = 0
+            now = max(now, kept[i])
+            found.append(beside[i] + now)
+        return found
 
     def _taken(self):
         """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
@@ -159,9 +177,9 @@ class ArenaPlanner(Planner):
     def _laid(self, solution, size=None):
         """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
         if not hasattr(solution, "layout"):
-            solution.layout = Layout(self.joint, solution, self.alignment)
+            solution.layout = Layout(self.joint, solution, self.alignment, self.kept)
             if size is not None and solution.layout.total > size:
-                other = Layout(self.joint, solution, self.alignment, copies=True)
+                other = Layout(self.joint, solution, self.alignment, self.kept, copies=True)
                 solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
@@ -171,9 +189,12 @@ class ArenaPlanner(Planner):
         plan.layout = solution.layout
         return plan
 
-    @staticmethod
-    def _bytes_by_step(solution):
-        return solution.layout.beside_by_step
+    def kept_by(self, solution):
+        """What libraries keep is beside the arena, and counted there."""
+        return self._recorded()
+
+    def most_kept(self):
+        return self._recorded()
 
     def smallest(self):
         """As Planner.smallest; but the smallest plan's arena may need more than the plan, and a little more memory for the
@@ -238,6 +259,10 @@ def at(arena, offset, size, dtype, place):
     return torch.empty(0, dtype=dtype, device=arena.device).set_(memory.untyped_storage(), begin, shape, stride)
 
 
+def free_workspaces():
+    _torch.clear_cublas_workspaces()
+
+
 def copied_to(where, made):
     return where.copy_(made)
 
@@ -279,6 +304,8 @@ class ArenaWriter(Writer):
         return super().graphs()
 
     def _emit_run(self, op, inplace):
+        if self.step in self.plan.layout.cleared:
+            self.graph.call_function(free_workspaces)
         self.in_arena.difference_update(op.outs)
         super()._emit_run(op, inplace)
         for s in op.outs:

@@ -138,16 +138,12 @@ class Planner:
         """What the libraries keep that the ops of a plan use, above its peak. The first op of a part that uses a library
         allocates it; what the plan needs before that may be its peak."""
         kept = most = both = 0
-        for size, (kind, number, _) in zip(self._bytes_by_step(solution), solution.steps):
+        for size, (kind, number, _) in zip(solution.step_bytes, solution.steps):
             if kind == lib.RUN:
                 op = self.joint.ops[number]
                 kept = 0 if op is self.joint.boundary else max(kept, self.kept[op.library])
             most, both = max(most, size), max(both, size + kept)
         return both - most + self._recorded()
-
-    @staticmethod
-    def _bytes_by_step(solution):
-        return solution.step_bytes
 
     def _recorded(self):
         """A CUDA graph keeps two numbers on the device for its random ops."""

@@ -4,12 +4,13 @@ addresses. test_compiled.py has the same for mode "compiled"."""
 import copy
 import functools
 import unittest
+from unittest import mock
 
 import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _onto
+from cairn import _backend, _costs, _library, _onto, _torch
 from common import allocator_peak, arenas, compiled, matrices_in, reference, same, train
 from small_models import GPT, Basic, ResNet
 
@@ -68,6 +69,36 @@ class Exact(unittest.TestCase):
             compiled(mine, cairn.backend(arena=True))(*inputs).backward()
         matrices, inside = matrices_in(found[-1], mine)
         self.assertGreater(2 * inside, matrices)
+
+    def test_kept(self):
+        """What libraries keep is freed before ops that need much memory themselves: at no step is more beside the arena
+        than an op, or an op of a library with what that keeps, must have."""
+        model, inputs, _, expected = prepared("gpt")
+        assign, kept = _costs.assign, {_costs.PLAIN: 0, _costs.CUBLAS: 4096, _costs.CUBLASLT: 4096}
+
+        def assign_libraries(joint, table):
+            assign(joint, table)
+            for op in joint.ops:
+                if getattr(op.node, "target", None) in (torch.ops.aten.mm.default, torch.ops.aten.addmm.default):
+                    op.library = _costs.CUBLAS
+        with (mock.patch.object(_costs, "assign", assign_libraries),
+              mock.patch.object(_costs.Table, "kept", lambda table: kept),
+              mock.patch.object(_torch, "clear_cublas_workspaces") as clear):
+            backend, mine = cairn.backend(arena=True), copy.deepcopy(model)
+            self.assertTrue(same(expected, train(mine, compiled(mine, backend), inputs, steps=STEPS)))
+        plan = backend.plans[0]
+        layout, now, without, needed = plan.layout, 0, [], []
+        for i, (kind, number, _) in enumerate(plan.steps):
+            op = plan.joint.ops[number] if kind == _library.RUN else None
+            mine = 0 if op is None else kept[op.library]
+            now = max(mine, 0 if op is plan.joint.boundary or i in layout.cleared else now)
+            without.append(layout.beside_by_step[i] - now)
+            needed.append(without[-1] + mine)
+        self.assertGreaterEqual(min(without), 0)
+        self.assertEqual(layout.beside, max(needed))
+        self.assertLess(layout.beside, max(without) + 4096)
+        self.assertEqual((plan.reserve, clear.call_count), (0, STEPS * len(layout.cleared)))
+        self.assertGreater(len(layout.cleared), 0)
 
     def test_storages(self):
         """Ops that look at the whole storage of an operand see that operand alone: as_strided counts from its beginning,
