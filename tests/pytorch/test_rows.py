@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import cairn
-from cairn import _compiled, _inductor, _rows, _slopes
+from cairn import _compiled, _embedding, _inductor, _library, _rows, _slopes
 from common import compiled, same
 import fake_triton
 from small_models import GPT
@@ -195,6 +195,48 @@ class Slopes(unittest.TestCase):
                     over = logits.clone()
                     self.assertTrue(same(list(torch.ops.cairn.slopes_(over, labels, -100)), list(found)))
                     self.assertTrue(same(over, found[0]))
+
+
+class Embeddings(unittest.TestCase):
+    def test_kernels(self):
+        """Rows of words that occur once, often and in many pieces are added, with the same bits every time."""
+        torch.manual_seed(0)
+        for count, columns, dtype in ((1, 40, torch.float32), (32, 16, torch.float32), (300, 1500, torch.bfloat16)):
+            words = torch.randint(0, 1000, (count,))
+            words[count // 4:count // 2] = 7  # goes over several pieces
+            words, a = words.view(1, -1).to(DEVICE), torch.randn(1000, columns).to(DEVICE, dtype)
+            gradient = torch.randn(1, count, columns).to(DEVICE, dtype)
+            expected = a.double().index_add(0, words[0], gradient[0].double())
+            found = torch.ops.cairn.embedding_add(a, gradient, words)
+            torch.testing.assert_close(found.double(), expected, rtol=2**-8 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+            over = a.clone()
+            torch.ops.cairn.embedding_add_(over, gradient, words)
+            self.assertTrue(same(over, found))
+            with unittest.mock.patch.object(_embedding, "takes", lambda a: False):  # PyTorch's ops
+                other = torch.ops.cairn.embedding_add(a.float(), gradient.float(), words)
+            torch.testing.assert_close(other.double(), expected, rtol=1e-5, atol=1e-5)
+
+    def test_alone(self):
+        """The gradient of an embedding that no other layer uses is added to zeros, in place."""
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.words, self.head = torch.nn.Embedding(512, 16), torch.nn.Linear(16, 4)
+
+            def forward(self, x):
+                return self.head(self.words(x).tanh()).square().mean()
+        torch.manual_seed(0)
+        model, inputs = Net().to(DEVICE), [torch.randint(0, 512, (4, 16), device=DEVICE)]
+        mine = copy.deepcopy(model)
+        model(*inputs).backward()
+        with unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            backend = cairn.backend(mode="compiled", arena=True)
+            compiled(mine, backend)(*inputs).backward()
+        torch.testing.assert_close([p.grad for p in mine.parameters()], [p.grad for p in model.parameters()])
+        plan = backend.plans[0]
+        added = [op.index for op in plan.joint.ops if op.kind == "node" and op.node.target is _embedding.ADD]
+        self.assertEqual([inplace for kind, number, inplace in plan.steps if kind == _library.RUN and number in added], [1])
+        self.assertLess(plan.layout.beside, 512 * 16 * 4)
 
 
 if __name__ == "__main__":
