@@ -313,6 +313,13 @@ class Grouping:
                    if n.meta["val"].numel() * SMALL > domain)
         return len(outs) <= 1 and wide <= (most - len(outs)) * domain
 
+    def _twins(self, a, b):
+        """Whether two groups without sums make one large tensor each, both of the same two or three: the gradients of a gate
+        and of what it gates. In one kernel these are read once."""
+        one, other = ({n for n in g.leaves if n.meta["val"].numel() * SMALL > g.domain} for g in (a, b))
+        return (a.plain and b.plain and a.domain == b.domain and len(one & other) >= 2 and len(one | other) <= 3
+                and (one <= other or other <= one) and len(self._big(a)) == len(self._big(b)) == 1)
+
     def _is_read_beside(self, n, a, b):
         return n in self._returned or any(r is not a and r is not b for r in self.readers.get(n, ()))
 
@@ -347,6 +354,7 @@ class Grouping:
             lambda p, c: c.backward and (small(p) or small(c)) and alike(p, c) and not p.columns and shares(p, c),
         ]
         rules = [lambda p, c, rule=rule: rule(p, c) and self._narrow(p, c, WIDE) for rule in rules]
+        rules.append(lambda p, c: c.backward and self._twins(p, c))
         if _rows.available(self.device):
             rules.append(lambda p, c: c.backward and p.domain == c.domain and (p.columns or c.columns)
                          and (reads(c, p) or shares(p, c)) and self._narrow(p, c, WIDEST) and self._over_rows(p, c))
