@@ -149,6 +149,11 @@ class Bench:
                     break
         return round(min(found), 3)
 
+    def queued(self, run, runs=10, tries=3):
+        """Milliseconds of a step when steps follow each other and nobody waits for each, as in training."""
+        with device_lock(self.args):
+            return round(min(self._once(lambda: [run() for _ in range(runs)]) for _ in range(tries)) / runs, 3)
+
     def _once(self, run):
         start = time.perf_counter()
         run()
@@ -224,7 +229,7 @@ def peer(args):
         bench.sync()
         memory = bench.memory()
         say(network=args.network, row=args.job, **(dict(share=args.share) if args.share else {}),
-            ms=bench.milliseconds(run), **memory, before=bench.before, first_s=first)
+            ms=bench.milliseconds(run), queued_ms=bench.queued(run), **memory, before=bench.before, first_s=first)
         bench.profile(run, args.job)
 
 
@@ -369,12 +374,13 @@ class Points:
             bench.sync()
             memory = bench.memory()
             milliseconds = bench.milliseconds(lambda: replay(*bench.inputs))
+            queued = bench.queued(lambda: replay(*bench.inputs))
             bench.profile(lambda: replay(*bench.inputs), name)
         differing = None if self.expected is None else sum(a != b for a, b in zip(bits, self.expected))
         if arena:
             memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes),
                           largest_beside=largest_beside(plan))
-        say(network=self.args.network, row=name, budget=budget, ms=milliseconds, **memory,
+        say(network=self.args.network, row=name, budget=budget, ms=milliseconds, queued_ms=queued, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
             bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
@@ -549,9 +555,10 @@ def summary(path):
     for network in NETWORKS:
         mine = [row for row in rows if row["network"] == network]
         none = next((row["bound_ms"] for row in mine if row["row"] == "cairn none"), 0)
-        print(f"{network:28}{'ms':>8}{'MiB':>8}{'reserved':>10}{'predicted ms':>14}{'at least':>10}")
+        print(f"{network:28}{'ms':>8}{'queued':>8}{'MiB':>8}{'reserved':>10}{'predicted ms':>14}{'at least':>10}")
         for row in sorted(mine, key=lambda row: (-row["allocated"], row["row"])):
-            text = f"  {row['row'] + ' ' + row.get('share', ''):26}{row['ms']:8.1f}{row['allocated'] / 2**20:8.0f}"
+            text = f"  {row['row'] + ' ' + row.get('share', ''):26}{row['ms']:8.1f}{row.get('queued_ms', 0):8.1f}"
+            text += f"{row['allocated'] / 2**20:8.0f}"
             text += f"{row['reserved'] / row['allocated']:10.3f}"
             if "predicted_ms" in row:
                 text += f"{row['predicted_ms']:14.1f}"
