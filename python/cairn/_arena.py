@@ -69,12 +69,12 @@ class Layout:
             if tensor is None or not size:
                 continue
             s, size, last = storages[tensor], self._rounded(size), min(last, len(steps) - 1)
-            kind, number, _ = steps[first]
+            kind, number, inplace = steps[first]
             if tensor in began and kind == lib.RUN and ops[number].kind == "results":
                 self.placed[began[tensor], s] = size, began[tensor], last
             elif kind == lib.RUN and ran.get(number) == first and is_handed(ops[number]):
                 self.others.append((size, first, last))
-            elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s):
+            elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s, inplace):
                 self.placed[first, s] = size, first, last
             elif self.copies and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
                 self.placed[first, s] = size, first, last
@@ -86,13 +86,14 @@ class Layout:
     def _can_copy(self, op, s):
         return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
 
-    def _can_place(self, op, s):
-        """Whether an op can write a result to an address of ours."""
+    def _can_place(self, op, s, inplace=0):
+        """Whether an op can write a result to an address of ours. An op of ATen that overwrites an operand by its first
+        result allocates the others."""
         if s.op is None or s in self.returned or op.kind != "node":
             return False
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
-        return op.state is None and _onto.form_of(op, self.joint.table) is not None
+        return not inplace and op.state is None and _onto.form_of(op, self.joint.table) is not None
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 import cairn
 from cairn import _compiled, _embedding, _inductor, _library, _rows, _slopes
-from common import compiled, same
+from common import allocator_peak, compiled, same
 import fake_triton
 from small_models import GPT
 from test_compiled import planner_of, unmeasured, words
@@ -140,7 +140,12 @@ class Steps(unittest.TestCase):
             self.assertEqual(sum(op.name.startswith("slopes") for op in whole.planners[0].joint.ops), 4)
             torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)
             for arena in (False, True):
-                self.assertTrue(same(found, self.gradients(model, inputs, cairn.backend("60%", arena=arena, **options))))
+                backend, mine = cairn.backend("60%", arena=arena, **options), copy.deepcopy(model)
+                self.assertTrue(same(found, self.gradients(model, inputs, backend)))
+                call = compiled(mine, cairn.backend("60%", arena=arena, **options))
+                call(*inputs).backward()
+                mine.zero_grad(set_to_none=True)
+                self.assertLessEqual(allocator_peak(lambda: call(*inputs).backward()), backend.plans[0].peak)
 
     def test_merged(self):
         """The gradients of a norm are one kernel."""
