@@ -97,30 +97,36 @@ class Layout:
 
     def _lay(self):
         beside = _profile(self.others, len(self.workspace))
-        beside = self._with_kept([live + workspace for live, workspace in zip(beside, self.workspace)])
-        self.beside_by_step = beside
-        inside, self.beside, self.transient = dict(self.placed), max(beside), max(self._taken())
-        self._fill(inside, beside)
+        beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
+        self.transient = max(self._taken())
+        kept, self.cleared = self._kept_by_step(beside)
+        size, inside, self.beside_by_step = self._fill([a + b for a, b in zip(beside, kept)])
+        always, _ = self._kept_by_step(beside, clear=False)
+        other, others, filled = self._fill(beside, max(always))
+        if other < size:  # tensors take more room beside the arena than what libraries keep
+            self.cleared, inside, self.beside_by_step = set(), others, [a + b for a, b in zip(filled, always)]
+        self.beside = max(self.beside_by_step)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
 
-    def _with_kept(self, beside):
-        """Bytes by step, with what libraries keep from their first op of a part to its end. Where that would be the most
-        of all, it is freed before an op of another kind, and allocated again by the next op of the library."""
+    def _kept_by_step(self, beside, clear=True):
+        """What libraries keep at every step, from their first op of a part to its end, beside other bytes. Where both would
+        be the most of all, it is freed before an op of another kind, and allocated again by the next op of the library.
+        Also returns the steps before which it is freed."""
         runs = [self.joint.ops[number] if kind == lib.RUN else None for kind, number, _ in self.solution.steps]
         kept = [0 if op is None else self._kept[op.library] for op in runs]
         least = max(map(sum, zip(beside, kept)))
-        self.cleared, found, now = set(), [], 0
+        cleared, found, now = set(), [], 0
         for i, op in enumerate(runs):
             if op is self.joint.boundary:
                 now = 0
-            elif now and op is not None and not kept[i] and beside[i] + now > least:
-                self.cleared.add(i)
+            elif clear and now and op is not None and not kept[i] and beside[i] + now > least:
+                cleared.add(i)
                 now = 0
             now = max(now, kept[i])
-            found.append(beside[i] + now)
-        return found
+            found.append(now)
+        return found, cleared
 
     def _taken(self):
         """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
@@ -129,10 +135,12 @@ class Layout:
             taken[first] += size
         return taken
 
-    def _fill(self, inside, beside):
+    def _fill(self, beside, extra=0):
         """Where the arena is fullest, but the memory beside it is not, take tensors out of it, the largest first, as long as
-        they fit beside it."""
-        live, most = _profile(inside.values(), len(beside)), self.beside
+        they fit beside it. Returns about what both need together, with `extra` bytes, what is in the arena then, and the
+        bytes beside it by step."""
+        inside, beside, most = dict(self.placed), list(beside), max(beside)
+        live = _profile(inside.values(), len(beside))
         movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])
         for _ in range(MOVES):
             fullest = max(range(len(live)), key=live.__getitem__)
@@ -142,12 +150,13 @@ class Layout:
                 if size <= room and first <= fullest <= last and max(beside[first:last + 1]) + size <= most:
                     break
             else:
-                return
+                break
             movable.remove(key)
             del inside[key]
             for i in range(first, last + 1):
                 live[i] -= size
                 beside[i] += size
+        return max(live) + max(beside) + extra, inside, beside
 
 
 def is_handed(op):
