@@ -8,8 +8,8 @@ follow each other:
 
     ordered   2 2 3 5 | 5 5 5 5 | 5 7 7 9        pieces of PIECE words, here 4
 
-The program of a word's first place adds up its rows to the end of the piece; of each further piece in which the word goes on,
-another program has added up the rows before. The order of all sums is fixed.
+The program of a word's first place adds up its rows to the end of the piece; of each further piece in which the word goes
+on, another program has added up the rows before. The order of all sums is fixed.
 """
 
 import functools
@@ -83,7 +83,8 @@ def _launch(a, gradient, words):
     tiles = -(-columns // tile)
     with torch.cuda.device_of(a):
         if count > PIECE:
-            module.pieces[-(-count // PIECE) - 1, tiles](gradient, order, ordered, partial, count, columns, PIECE=PIECE, TILE=tile)
+            grid = -(-count // PIECE) - 1, tiles
+            module.pieces[grid](gradient, order, ordered, partial, count, columns, PIECE=PIECE, TILE=tile)
         module.rows[count, tiles](a, gradient, order, ordered, partial, count, columns, PIECE=PIECE, TILE=tile)
     return a
 
