@@ -270,7 +270,8 @@ class Planning(unittest.TestCase):
             return y.log_softmax(-1).square().mean(), y, y.t()[None]
         alone = cairn.fits(lambda x: both(start, x)[0], (x,), 1).smallest
         smallest = cairn.fits(lambda x: both(start, x), (x,), 1).smallest
-        self.assertLessEqual(smallest, alone + 512 * 32 * 4)
+        # With a gradient it would be twice as much. The smallest budgets that are found depend a little on measured times.
+        self.assertLess(smallest - alone, 1.5 * 512 * 32 * 4)
         for unused, budget in ((True, smallest), (False, None)):
             results = []
             for backend in ("aot_eager", cairn.backend(budget)):
