@@ -240,8 +240,8 @@ static cairn_status bind_copy(binder *b, cairn_id tensor, crn_action *action) {
     action->ready = b->exec->program.event_count++;
     action->done = b->exec->program.event_count++;
     b->flight[tensor] = action->done + 1;
-    if (b->reads_only[b->step]) {
-        uint64_t unread = b->exec->storage[tensor].unread;
+    uint64_t unread = b->reads_only[b->step] ? b->exec->storage[tensor].unread : 0;
+    if (unread > 0) { /* else an empty copy has no address on the host */
         action->host = (char *)action->host + unread;
         action->device = (char *)action->device + unread;
         action->bytes -= unread;
