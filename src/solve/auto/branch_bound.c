@@ -32,8 +32,13 @@ typedef struct branches {
     edge_flags left, right; /* what the cuts on both sides of the best price keep */
 } branches;
 
+static void force_none(crn_bound *bound) {
+    for (uint32_t e = 0; e < bound->forced.length; e++)
+        bound->forced.data[e] = CRN_FREE;
+}
+
 static void assume(branches *b, uint32_t at) {
-    memset(b->bound->forced.data, CRN_FREE, b->bound->forced.length);
+    force_none(b->bound);
     for (; b->nodes.data[at].parent != CRN_NO_OP; at = b->nodes.data[at].parent)
         b->bound->forced.data[b->nodes.data[at].edge] = b->nodes.data[at].forced;
 }
@@ -133,7 +138,7 @@ cairn_status crn_bound_branch(crn_bound *bound, uint64_t budget, int64_t price, 
         b.nodes.data[at].open = false;
         at = lowest_leaf(&b);
     }
-    memset(bound->forced.data, CRN_FREE, bound->forced.length);
+    force_none(bound);
     int64_t found = b.nodes.data[at].bound;
     *out = found == INT64_MAX ? found : found >> bound->scale << bound->coarse;
     return CAIRN_OK;
