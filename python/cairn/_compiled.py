@@ -21,6 +21,8 @@ from ._plan import alignment_of
 from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
+_UNITED = ("cuda",)  # where compilers are fast enough to try one more form of some kernels
+_SHAPES = ("aten.view", "aten.reshape", "aten._unsafe_view")
 
 
 # ---- kernels ----
@@ -43,6 +45,18 @@ class Kernel:
 
     def __call__(self, *arguments):
         return tuple(self.form(list(arguments)))
+
+    def is_divided(self):
+        """Whether Inductor makes several kernels of a group without sums, because it prefers to write down what is read
+        more than once."""
+        return (len(self.forms) == 1 and bool(self.given) and self.given[0].device.type in _UNITED
+                and not any(is_reduction(n) for n in self.graph.nodes if n.op == "call_function")
+                and self.forms[0].launches() > 1)
+
+    def unite(self):
+        """Add the form that is one kernel."""
+        self.forms.append(_inductor.United(self.graph, self.given))
+        self.chosen = False
 
     def outputs(self):
         """The nodes of the results."""
@@ -168,6 +182,11 @@ def compile_all(kernels):
     with _inductor.in_parallel():
         for kernel in kernels:
             kernel.forms[0].compile()
+    with _inductor.in_parallel():
+        for kernel in kernels:
+            if kernel.is_divided():
+                kernel.unite()
+                kernel.forms[-1].compile()
 
 
 # ---- the graph of kernels ----
@@ -270,23 +289,38 @@ def _name_seeds(graph):
 
 
 def _add_up(graph):
-    """Sums of matrix products, as in gradients of a weight that is used several times, are added up by the products."""
-    def is_product(node, *targets):
-        return isinstance(node, fx.Node) and node.target in targets and len(node.users) == 1
+    """Sums of matrix products, as in gradients of a weight that is used several times or of what several layers read, are
+    added up by the products: an addition apart would read and write all of it once more."""
     for node in list(graph.nodes):
         if node.target is not aten.add.Tensor or node.kwargs:
             continue
         for one, other in (node.args, node.args[::-1]):
-            if is_product(other, aten.mm.default) and is_product(one, aten.mm.default, aten.addmm.default) \
-                    and one.meta["val"].shape == other.meta["val"].shape == node.meta["val"].shape \
-                    and one.meta["val"].dtype == other.meta["val"].dtype == node.meta["val"].dtype:
-                with graph.inserting_before(node):
-                    new = graph.call_function(aten.addmm.default, (one, *other.args))
-                new.meta = dict(node.meta)
-                node.replace_all_uses_with(new)
-                graph.erase_node(node)
-                graph.erase_node(other)
+            product, more = _product(other, aten.mm.default), _product(one, aten.mm.default, aten.addmm.default)
+            if product is not None and more is not None and _alike(product, more) and _alike(one, other, node):
+                _add_to(graph, node, more, product)
                 break
+
+
+def _product(node, *targets):
+    """The product that a node is, or shows in another shape, if nothing else reads it."""
+    while isinstance(node, fx.Node) and len(node.users) == 1 and packet(node) in _SHAPES:
+        node = node.args[0]
+    return node if isinstance(node, fx.Node) and len(node.users) == 1 and node.target in targets else None
+
+
+def _alike(*nodes):
+    return len({(n.meta["val"].shape, n.meta["val"].stride(), n.meta["val"].dtype) for n in nodes}) == 1
+
+
+def _add_to(graph, node, more, product):
+    """Replace the sum of two products by one that adds up."""
+    with graph.inserting_before(node):
+        new = graph.call_function(aten.addmm.default, (more, *product.args))
+        new.meta = dict(node.meta, val=product.meta["val"])
+        if node.meta["val"].shape != product.meta["val"].shape:
+            new = graph.call_function(aten.view.default, (new, list(node.meta["val"].shape)))
+            new.meta = dict(node.meta)
+    node.replace_all_uses_with(new)
 
 
 # ---- in place ----
@@ -351,4 +385,4 @@ def _keeps_places(node, value, flat):
         return False
     if torch.Tag.pointwise in node.target.tags or packet(node) in ("aten.where", "prims.convert_element_type"):
         return True
-    return flat and packet(node) in ("aten.view", "aten.reshape", "aten._unsafe_view")
+    return flat and packet(node) in _SHAPES

@@ -452,6 +452,11 @@ def _attempts(node):
     yield operands_of(node, diagonal=True)
 
 
+def _planned_call(node, given):
+    target, arguments, keywords = _load.as_planned(node.target, *given, {})
+    return lambda: target(*arguments, **keywords)
+
+
 def _measure_cpu(missing, table):
     for signature, node in missing.items():
         for given in _attempts(node):
@@ -461,7 +466,7 @@ def _measure_cpu(missing, table):
                 _compare(table, signature, node, results[0], given)
                 workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
                 results.clear()
-                table.set(signature, max(_time_cpu(call), 1), max(workspace, 0))
+                table.set(signature, max(_time_cpu(_planned_call(node, given)), 1), max(workspace, 0))
                 break
             except Exception as error:
                 table.guess(signature, estimate(node), error)
@@ -493,7 +498,7 @@ def _queue(table, signature, node, given, kept, device, alignment):
     start = time.perf_counter()
     call()  # the first run loads the kernel and allocates the library's workspace
     table.loading += time.perf_counter() - start
-    runs, results = _Runs(call), []
+    runs, results = _Runs(_planned_call(node, given)), []
     peak = peak_of(lambda: results.append(call()), device)
     workspace = max(peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, alignment), 0)
     _compare(table, signature, node, results[0], given)

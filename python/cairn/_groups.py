@@ -35,11 +35,21 @@ _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indice
 
 WIDE, WIDEST = 4, 5  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
+UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
+_UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}
 LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
 
 
 def is_reduction(node):
+    if packet(node) in _UNROLLS and _is_short(node):
+        return False
     return packet(node) in _REDUCTIONS and (packet(node) not in ("aten.max", "aten.min") or len(node.args) > 1)
+
+
+def _is_short(node):
+    """Whether every element of the result is made of few elements: the gradients of keys that several heads share."""
+    read, made = node.args[0].meta["val"].numel(), node.meta["val"].numel()
+    return 1 < made and read < UNROLLED * made
 
 
 def is_fusible(node, device):
@@ -51,7 +61,7 @@ def is_fusible(node, device):
         return packet(node) in _FUSIBLE
     if any(v.device != device or v.dtype.is_complex for v in tensors_of(node.meta.get("val"))):
         return False
-    return torch.Tag.pointwise in target.tags or packet(node) in _FUSIBLE | _SOLO or is_reduction(node)
+    return torch.Tag.pointwise in target.tags or packet(node) in _FUSIBLE | _SOLO | _UNROLLS or is_reduction(node)
 
 
 def source_of(node):

@@ -126,10 +126,11 @@ class Code:
     result_of  by the number of an allocation that it makes: the place of the result that it becomes
     first      by the number of an allocation: the number of the first call that gets it
     last       by the place of an argument: the number of the last call that gets it
+    launches   the number of calls that get an allocation: about the number of kernels
     """
 
     def __init__(self, source):
-        self.result_of, self.first, self.last = {}, {}, {}
+        self.result_of, self.first, self.last, self.launches = {}, {}, {}, 0
         calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
         self._names, self._count, self._calls = {}, 0, 0  # a name stands for an allocation (>= 0) or an argument (< 0)
         if len(calls) != 1:
@@ -158,8 +159,9 @@ class Code:
             self._call(value)
 
     def _call(self, value):
-        for name in ast.walk(value):
-            number = self._names.get(name.id) if isinstance(name, ast.Name) else None
+        numbers = [self._names.get(name.id) for name in ast.walk(value) if isinstance(name, ast.Name)]
+        self.launches += any(number is not None and number >= 0 for number in numbers)
+        for number in numbers:
             if number is not None and number >= 0:
                 self.first.setdefault(number, self._calls)
             elif number is not None:
@@ -223,6 +225,7 @@ class OneByOne:
 class Form:
     """A graph as Inductor computes it."""
     name = "inductor"
+    _settings: dict = {}
 
     def __init__(self, graph, given):
         self.graph, self.given, self._compiled, self._allocations = graph, given, None, None
@@ -231,7 +234,8 @@ class Form:
         """Some graphs Inductor does not compile alone, although it compiles the model that they are a part of."""
         if self._compiled is None:
             try:
-                self._compiled = compile_graph(self.graph, self.given)
+                with torch._inductor.config.patch(self._settings):
+                    self._compiled = compile_graph(self.graph, self.given)
             except Exception as error:
                 if not _is_lowering(error):
                     raise
@@ -248,6 +252,10 @@ class Form:
             self._allocations = Allocations(self.compile())
         return self._allocations
 
+    def launches(self):
+        """The number of kernels, as far as it is known."""
+        return self._known().code.launches
+
     def placeable(self):
         """The numbers of the results that can be written to where the caller wants them."""
         return set(self._known().result_of.values())
@@ -258,3 +266,10 @@ class Form:
 
     def onto(self, destinations, arguments):
         return self._known().run(arguments, dict(enumerate(destinations)))
+
+
+class United(Form):
+    """The same, where Inductor computes again what is read more than once instead of writing it down."""
+    name = "united"
+    _settings = dict(realize_reads_threshold=1 << 10, realize_opcount_threshold=1 << 10, realize_acc_reads_threshold=1 << 10,
+                     force_pointwise_cat=True)

@@ -51,6 +51,18 @@ class _Ring:
                           value.stride())
 
 
+def as_planned(target, arguments, keywords, places):
+    """A call as plans make it: a product that is added to a matrix overwrites the matrix. Otherwise it would copy the
+    matrix first. `places` has the matrices that are overwritten, by their shape and type; they are no operands of others."""
+    aten = torch.ops.aten
+    if target is not aten.addmm.default or arguments[0].shape != (arguments[1].shape[0], arguments[2].shape[1]):
+        return target, arguments, keywords
+    like = arguments[0].shape, arguments[0].dtype
+    if like not in places:
+        places[like] = torch.zeros_like(arguments[0])
+    return aten.addmm_.default, (places[like], *arguments[1:]), keywords
+
+
 class _Step:
     """The ops of a graph as calls in order, with their signatures."""
 
@@ -58,8 +70,9 @@ class _Step:
         get = lambda a: a.meta.get("val") if isinstance(a, torch.fx.Node) else a
         given = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes]
         tensors = [[v for v in _torch.pytree.tree_leaves(g) if isinstance(v, torch.Tensor)] for g in given]
-        ring = _Ring(tensors, device)
-        self.calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
+        ring, places = _Ring(tensors, device), {}
+        calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
+        self.calls = [as_planned(*call, places) for call in calls]
 
     def run(self, after=lambda: None):
         for target, arguments, keywords in self.calls:

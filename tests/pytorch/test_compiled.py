@@ -393,6 +393,16 @@ class Load(unittest.TestCase):
         self.assertEqual(set(found), set(ops))
         self.assertAlmostEqual(sum(found[s] for s in ops) / 7e6, 1, delta=0.01)
 
+    def test_added_products(self):
+        """A product that is added to a matrix is measured as plans run it: it overwrites the matrix, and copies nothing."""
+        add, places = torch.ops.aten.addmm.default, {}
+        x, a, b = torch.ones(3, 4), torch.ones(3, 2), torch.ones(2, 4)
+        target, arguments, _ = _load.as_planned(add, (x, a, b), {}, places)
+        self.assertIs(target(*arguments), arguments[0])
+        self.assertIs(_load.as_planned(add, (x, a, b), {}, places)[1][0], arguments[0])
+        self.assertTrue(torch.equal(x, torch.ones(3, 4)))  # operands stay what they are
+        self.assertIs(_load.as_planned(add, (b[0], a, b), {}, places)[0], add)  # a bias
+
     def test_ring(self):
         """Operands in one tensor are finite and have the shape and strides that are wanted."""
         like = [torch.empty(5, 7, dtype=kind) for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16)]
@@ -453,6 +463,78 @@ class Groups(unittest.TestCase):
         for op in applied:
             statistics = next(made[s] for s in op.reads if s in made)
             self.assertFalse((op.flags | statistics.flags) & _library.NEVER_AGAIN)
+
+
+class Shared(nn.Module):
+    """Linear layers that read the same, of which one's results several heads share."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(32, n, bias=False) for n in (128, 32, 32))
+
+    def forward(self, x, turn):
+        x = torch.tanh(x)
+        q, k, v = (f(x).view(4, 8, -1, 16).transpose(1, 2) for f in (self.q, self.k, self.v))
+        k = k * turn + torch.cat((-k.chunk(2, -1)[1], k.chunk(2, -1)[0]), -1) * turn.cos()
+        k, v = (u.repeat_interleave(4, 1) for u in (k, v))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v).square().sum()
+
+
+class Sharing(unittest.TestCase):
+    @functools.cached_property
+    def planner(self):
+        x = torch.randn(4, 8, 32, requires_grad=True)
+        with unmeasured():
+            return planner_of(Shared(), (x, torch.randn(8, 16)))
+
+    def test_added_up(self):
+        """Gradients of what several layers read are added up by the products, although views are between them."""
+        nodes = [op.node for op in self.planner.joint.ops if op.kind == "node"]
+        self.assertEqual(sum(n.target is torch.ops.aten.addmm.default for n in nodes), 2)
+        self.assertTrue(all(op.inplace for op in self.planner.joint.ops
+                            if op.kind == "node" and op.node.target is torch.ops.aten.addmm.default))
+
+    def test_short_sums(self):
+        """A sum of four is no kernel of its own: the gradients of keys and values are made of those of the heads at once."""
+        kernels = [op.node.target for op in self.planner.joint.ops if _compiled.is_kernel(op) and op.backward]
+        sums = [n for kernel in kernels for n in kernel.graph.nodes if n.target is torch.ops.aten.sum.dim_IntList]
+        self.assertEqual(len(sums), 2)
+        self.assertTrue(all(n.users and not any(u.op == "output" for u in n.users) for n in sums))
+
+    def test_near_eager(self):
+        torch.manual_seed(0)
+        model, turn = Shared(), torch.randn(8, 16)
+        x = torch.randn(4, 8, 32, requires_grad=True)
+        torch._dynamo.reset()
+        found = torch.compile(copy.deepcopy(model), backend=cairn.backend(**MODE))
+        loss = found(x, turn)
+        loss.backward()
+        mine, x.grad = x.grad, None
+        model(x, turn).backward()
+        torch.testing.assert_close(mine, x.grad, rtol=1e-4, atol=1e-5)
+
+
+class United(unittest.TestCase):
+    def test_one_kernel(self):
+        """Of a group that Inductor divides, because it repeats what it reads, there is a form that is one kernel."""
+        def turned(k, cos, sin):
+            a, b = k.split(4, -1)
+            k = k * cos + torch.cat([-b, a], -1) * sin
+            return (k.unsqueeze(2).expand(2, 2, 4, 16, 8).clone(memory_format=torch.contiguous_format),)
+        given = torch.randn(2, 2, 16, 8), torch.randn(16, 8), torch.randn(16, 8)
+        gm = torch.fx.experimental.proxy_tensor.make_fx(turned, tracing_mode="fake")(*given)
+        likes = [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]
+        kernel = _compiled.Kernel("divided", gm.graph, likes)
+        kernel.forms[0].compile()
+        with unittest.mock.patch.object(_compiled, "_UNITED", ("cpu",)):
+            self.assertTrue(kernel.is_divided())
+            kernel.unite()
+            self.assertFalse(kernel.is_divided())  # it is added once
+        self.assertEqual([form.name for form in kernel.forms], ["inductor", "united"])
+        found = kernel.forms[1](list(given))[0]
+        self.assertEqual([form.launches() for form in kernel.forms], [2, 1])
+        torch.testing.assert_close(found, turned(*given)[0])
+        self.assertFalse(kernel.chosen)  # the faster one is
 
 
 class Arena(unittest.TestCase):
