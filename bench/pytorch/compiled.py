@@ -2,6 +2,7 @@
 """Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--limit SECONDS] [--out FOLDER]
        compiled.py --summary LOG
        compiled.py --kernels FILE FILE
+       compiled.py --gaps FILE FILE
 
 Rows, one JSON line each as soon as it is known, all of one run; steps are recorded as CUDA graphs:
 
@@ -161,7 +162,8 @@ class Bench:
         return 1e3 * (time.perf_counter() - start)
 
     def profile(self, run, name):
-        """The kernels of a step with their number and microseconds, the longest first, in a file."""
+        """The kernels of a step with their number and microseconds, the longest first, in a file; and one step as it ran, in
+        another: when each began and how long it took, in nanoseconds."""
         if not (self.args.profile and self.cuda):
             return
         runs = 3
@@ -170,8 +172,13 @@ class Bench:
                 run()
             self.sync()
         rows = [(e.key, e.count / runs, round(e.self_device_time_total / runs, 1)) for e in found.key_averages()]
-        with open(os.path.join(self.args.out, f"profile.{self.args.network}.{name.replace(' ', '-')}.json"), "w") as file:
+        where = f"{self.args.network}.{name.replace(' ', '-')}.json"
+        with open(os.path.join(self.args.out, "profile." + where), "w") as file:
             json.dump(sorted(rows, key=lambda row: -row[2]), file, indent=0)
+        trace = sorted((e.start_ns(), e.duration_ns(), e.name()) for e in found.profiler.kineto_results.events()
+                       if e.duration_ns() > 0 and "CUDA" in str(e.device_type()))
+        with open(os.path.join(self.args.out, "trace." + where), "w") as file:
+            json.dump([(start - trace[0][0], length, what) for start, length, what in trace[-(len(trace) // runs):]], file)
 
     def bits(self, call):
         """A hash of the loss and one of every gradient."""
@@ -567,6 +574,23 @@ def summary(path):
             print(text)
 
 
+def gaps(paths, most=25):
+    """The time of traced steps in which nothing ran, by what ran before and after."""
+    for path in paths:
+        with open(path) as file:
+            trace = json.load(file)
+        found, end, before = {}, trace[0][0], "start"
+        for start, length, name in trace:
+            entry = found.setdefault((before[:48], name[:48]), [0, 0])
+            entry[0], entry[1] = entry[0] + 1, entry[1] + max(start - end, 0) / 1e3
+            end, before = max(end, start + length), name
+        busy = sum(length for _, length, _ in trace) / 1e3
+        print(f"{os.path.basename(path)}: {len(trace)} launches, {(end - trace[0][0]) / 1e3:.0f} us, kernels {busy:.0f}, "
+              f"between them {sum(t for _, t in found.values()):.0f}")
+        for (one, other), (count, time_us) in sorted(found.items(), key=lambda item: -item[1][1])[:most]:
+            print(f"  {time_us:9.1f} us {count:6} times {time_us / count:7.2f} each  {one} | {other}")
+
+
 def compare_kernels(paths, most=40):
     """The longest kernels of steps that were profiled, with their number and microseconds, one step after the other."""
     for path in paths:
@@ -583,6 +607,7 @@ def main():
     parser.add_argument("--out", default="compiled-bench", help="the folder of the log and of what processes say")
     parser.add_argument("--summary", metavar="LOG", help="print a table of a log, and run nothing")
     parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
+    parser.add_argument("--gaps", metavar="FILE", nargs="+", help="print where nothing runs in steps of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
     parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
@@ -598,6 +623,8 @@ def main():
         return summary(args.summary)
     if args.kernels:
         return compare_kernels(args.kernels)
+    if args.gaps:
+        return gaps(args.gaps)
     os.makedirs(args.out, exist_ok=True)
     args.out = os.path.abspath(args.out)
     os.environ.setdefault("CAIRN_CACHE", os.path.join(args.out, "cache"))
