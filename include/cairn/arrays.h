@@ -42,6 +42,10 @@ typedef struct cairn_arrays {
     const uint32_t *first_inplace; /* NULL: nothing in place */
     const cairn_inplace *inplace; /* by place in the op's own lists; those of a group are ignored */
     uint64_t alignment;           /* to which storages are rounded up, a power of two; 0: 64 */
+    /* Per op: a second implementation with less workspace, for plans that need it; ops whose second
+     * workspace is not smaller have none, and groups have none. NULL: no op has one. */
+    const int64_t *second_time_ns;
+    const uint64_t *second_workspace_bytes;
 } cairn_arrays;
 #define CAIRN_ARRAYS_INIT CAIRN_INIT_SIZED(cairn_arrays)
 

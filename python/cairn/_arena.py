@@ -32,12 +32,14 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `copies`:
-    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those."""
+    is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `tight`:
+    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those. And
+    all ops that can run in parts (_parts.py) do; `second` are their steps, which take `slower_ns` longer."""
 
-    def __init__(self, joint, solution, alignment, kept, copies=False):
-        self.joint, self.solution, self.alignment, self.copies = joint, solution, alignment, copies
+    def __init__(self, joint, solution, alignment, kept, tight=False):
+        self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
         self.copied, self._kept = set(), kept
+        self.second, self.slower_ns = set(solution.second), 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         self._lay()
@@ -55,9 +57,13 @@ class Layout:
             if kind != lib.RUN or ops[number].kind != "node":
                 continue
             op = ops[number]
-            self.workspace[i] = self._rounded(op.workspace)
+            if self.tight and op.second is not None and i not in self.second:
+                self.second.add(i)
+                self.slower_ns += op.second.time_ns - op.time_ns
+            second = i in self.second
+            self.workspace[i] = self._rounded(op.second.workspace if second else op.workspace)
             for s in op.beside:
-                if number not in ran and self._can_place(op, s):
+                if number not in ran and self._can_place(op, s, second=second):
                     began[s.index] = i
                 else:
                     self.workspace[i] += self._rounded(s.bytes)
@@ -74,9 +80,10 @@ class Layout:
                 self.placed[began[tensor], s] = size, began[tensor], last
             elif kind == lib.RUN and ran.get(number) == first and is_handed(ops[number]):
                 self.others.append((size, first, last))
-            elif kind == lib.FETCH or kind == lib.RUN and self._can_place(ops[number], s, inplace):
+            elif kind == lib.FETCH or kind == lib.RUN \
+                    and self._can_place(ops[number], s, inplace, first in self.second):
                 self.placed[first, s] = size, first, last
-            elif self.copies and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
+            elif self.tight and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
                 self.placed[first, s] = size, first, last
                 self.copied.add((first, s))
                 self.workspace[first] += size
@@ -86,11 +93,13 @@ class Layout:
     def _can_copy(self, op, s):
         return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
 
-    def _can_place(self, op, s, inplace=0):
+    def _can_place(self, op, s, inplace=0, second=False):
         """Whether an op can write a result to an address of ours. An op of ATen that overwrites an operand by its first
-        result allocates the others."""
+        result allocates the others. The `second` form of an op can."""
         if s.op is None or s in self.returned or op.kind != "node":
             return False
+        if second:
+            return True
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
         return not inplace and op.state is None and _onto.form_of(op, self.joint.table) is not None
@@ -185,12 +194,13 @@ class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
     def _laid(self, solution, size=None):
-        """The solution with its layout: without copies if that fits into `size`, or nothing is gained by them."""
+        """The solution with its layout: not the tight one if that fits into `size`, or nothing is gained by it."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment, self.kept)
             if size is not None and solution.layout.total > size:
-                other = Layout(self.joint, solution, self.alignment, self.kept, copies=True)
+                other = Layout(self.joint, solution, self.alignment, self.kept, tight=True)
                 solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
+            solution.time_ns += solution.layout.slower_ns
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution
 
@@ -326,6 +336,8 @@ class ArenaWriter(Writer):
     def _plain_call(self, op, arguments, keywords):
         if is_kernel(op):
             return self._onto(op, arguments)
+        if self.step in self.plan.layout.second:
+            return self._in_parts(op, arguments, keywords)
         form, made = _onto.form_of(op, self.joint.table), sorted(op.outs + op.beside, key=lambda s: s.slot or 0)
         places = [self._destination(s) for s in made] if form is not None else []
         if not any(places):
@@ -343,6 +355,12 @@ class ArenaWriter(Writer):
         if place is not None:
             destinations[0] = arguments[place]
         return self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
+
+    def _in_parts(self, op, arguments, keywords):
+        destinations = [None] * len(op.node.meta["val"])
+        for s in op.outs + op.beside:
+            destinations[s.slot] = self._destination(s)
+        return self.graph.call_function(op.second.form, (destinations, *arguments), keywords)
 
     def _overwrite(self, op, arguments, keywords, place):
         new = super()._overwrite(op, arguments, keywords, place)

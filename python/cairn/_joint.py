@@ -64,9 +64,11 @@ class Op:
     results   takes over the results that the op before it returns to the caller, so that the op may be recomputed;
               `beside` are their storages, which every run of the op makes besides its outputs
     boundary  between forward and backward
+
+    `second`: None, or a slower implementation with less workspace (_parts.py).
     """
     __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
-                 "signature", "time_ns", "workspace", "library", "beside")
+                 "signature", "time_ns", "workspace", "library", "beside", "second")
 
     def __repr__(self):
         return f"<op {self.name}>"
@@ -152,6 +154,7 @@ class Joint(Parts):
         op.index, op.name, op.kind, op.node, op.backward, op.flags = 0, name, kind, node, backward, flags
         op.reads, op.outs, op.inplace, op.state = [], [], [], None
         op.signature, op.time_ns, op.workspace, op.library, op.beside = None, 0, 0, "aten", []
+        op.second = None
         return op
 
     def _given(self, node):
@@ -324,7 +327,8 @@ class Joint(Parts):
         ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
                     inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
                     inplace=[(0, read) for _, read in o.inplace],
-                    time_ns=int(o.time_ns), workspace=self.workspace(o, alignment)) for o in self.ops]
+                    time_ns=int(o.time_ns), workspace=self.workspace(o, alignment),
+                    second=o.second and (int(o.second.time_ns), o.second.workspace)) for o in self.ops]
         return dict(name="torch", tensors=tensors, ops=ops, alignment=alignment)
 
     def planner_step(self, alignment):

@@ -64,7 +64,8 @@ class Arrays(C.Structure):
                 ("groups", C.POINTER(C.c_uint32)), ("first_input", C.POINTER(C.c_uint32)),
                 ("inputs", C.POINTER(C.c_uint32)), ("first_output", C.POINTER(C.c_uint32)),
                 ("outputs", C.POINTER(C.c_uint32)), ("first_inplace", C.POINTER(C.c_uint32)),
-                ("inplace", C.POINTER(Inplace)), ("alignment", C.c_uint64)]
+                ("inplace", C.POINTER(Inplace)), ("alignment", C.c_uint64),
+                ("second_time_ns", C.POINTER(C.c_int64)), ("second_workspace_bytes", C.POINTER(C.c_uint64))]
 
 
 class ArraysStep(C.Structure):
@@ -186,7 +187,8 @@ def _array(kind, values):
 
 class Step:
     """A step in the library: tensors (bytes, role, flags, name) and ops (phase, flags, inputs, outputs, in-place
-    pairs, time, workspace, name), numbered by their place."""
+    pairs, time, workspace, name), numbered by their place. `second` of an op, which may be absent, is the time and the
+    workspace of another implementation."""
 
     def __init__(self, name, tensors, ops, alignment=64):
         first_in, first_out, first_place = [0], [0], [0]
@@ -212,7 +214,9 @@ class Step:
             _array(C.c_uint32, first_in), _array(C.c_uint32, inputs),
             _array(C.c_uint32, first_out), _array(C.c_uint32, outputs),
             _array(C.c_uint32, first_place), _array(Inplace, places)]
-        arrays = Arrays(C.sizeof(Arrays), name.encode(), len(tensors), len(ops), *kept, alignment)
+        second = [o.get("second") or (o["time_ns"], o["workspace"]) for o in ops]
+        seconds = [_array(C.c_int64, [time for time, _ in second]), _array(C.c_uint64, [size for _, size in second])]
+        arrays = Arrays(C.sizeof(Arrays), name.encode(), len(tensors), len(ops), *kept, alignment, *seconds)
         self._step, error = C.POINTER(ArraysStep)(), Error()
         _check(_lib.cairn_arrays_step_create(None, C.byref(arrays), C.byref(self._step),
                                              C.byref(error)), error)
@@ -255,12 +259,14 @@ class Step:
 
 
 class Solution:
-    """A plan and its simulation. `steps` is a list of (kind, id, inplace)."""
+    """A plan and its simulation. `steps` is a list of (kind, id, inplace); `second` are the places of those that run an
+    op's second implementation."""
 
     def __init__(self, step, pointer):
         self.step, self._pointer = step, pointer
         s = pointer.contents
         self.steps = [(x.kind, x.id, x.inplace) for x in s.steps[:s.step_count]]
+        self.second = {i for i, x in enumerate(s.steps[:s.step_count]) if x.kind == RUN and x.implementation}
         self.step_bytes = s.step_bytes[:s.step_count]
         self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns
         self.bound_ns = s.lower_bound_ns

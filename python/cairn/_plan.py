@@ -34,7 +34,7 @@ class Plan:
     def __init__(self, joint, solution, algorithm, budget, alignment, reserve, seconds):
         self.joint, self._solution = joint, solution
         self.algorithm, self.budget, self.alignment = algorithm, budget, alignment
-        self.steps, self.step_bytes = solution.steps, solution.step_bytes
+        self.steps, self.step_bytes, self.second = solution.steps, solution.step_bytes, solution.second
         self.peak, self.arena = solution.peak, solution.arena
         self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
         self.reserve = reserve  # bytes that libraries keep while it runs, besides `peak`

@@ -155,6 +155,8 @@ class Writer:
         return self.joint.reads_again(op) if op.index in self.again else op.reads
 
     def _plain_call(self, op, arguments, keywords):
+        if self.step in self.plan.second:
+            return self.graph.call_function(op.second.form, ([None] * len(op.node.meta["val"]), *arguments), keywords)
         return self.graph.call_function(op.node.target, arguments, keywords)
 
     def _onto(self, op, arguments, place):
@@ -282,7 +284,8 @@ class Writer:
     def _emit_check(self, op, place):
         """Add a check after a run and before its operands are freed: they are arguments of the check."""
         made = [self.env[s] for s in op.outs + op.beside if s in self.env]
-        predicted = self.plan.step_bytes[place] - self._rounded(op.workspace)
+        workspace = op.second.workspace if place in self.plan.second else op.workspace
+        predicted = self.plan.step_bytes[place] - self._rounded(workspace)
         if op.index in self.checked:  # the returned results were made again and are freed already
             predicted -= sum(self._rounded(s.bytes) for s in op.beside)
         self.checked.add(op.index)

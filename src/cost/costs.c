@@ -49,7 +49,7 @@ void cairn_costs_set_same_bits(cairn_costs *costs, bool same_bits) {
 }
 
 bool crn_op_has_chunks(const cairn_op *op) {
-    return op->kind == CAIRN_OP_HEAD_LOSS;
+    return op->kind == CAIRN_OP_HEAD_LOSS || op->kind == CAIRN_OP_OPAQUE;
 }
 
 bool crn_costs_same_bits(const cairn_costs *costs) {

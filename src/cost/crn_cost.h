@@ -42,7 +42,8 @@ void crn_costs_set_unread(cairn_costs *costs, cairn_id tensor, uint64_t bytes);
 uint64_t crn_costs_unread(const cairn_costs *costs, cairn_id tensor);
 
 /* Whether a solver may choose any implementation of the op: they differ in the number of chunks,
- * to trade time for workspace. For other ops all but the usual one are a last resort. */
+ * to trade time for workspace, or the op is opaque, and its implementations are those that the
+ * caller has for this. For other ops all but the usual one are a last resort. */
 bool crn_op_has_chunks(const cairn_op *op);
 
 /* See cairn_costs_set_same_bits(). */

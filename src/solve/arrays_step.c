@@ -55,7 +55,8 @@ static cairn_status check_arrays(const reading *r) {
         if (in->roles[t] > CAIRN_ROLE_SLOT)
             return crn_fail(r->err, CAIRN_EINVAL, "tensor %u has a role that does not exist", t);
     for (uint32_t o = 0; o < in->op_count; o++)
-        if (in->phases[o] > CAIRN_PHASE_UPDATE || in->time_ns[o] < 0)
+        if (in->phases[o] > CAIRN_PHASE_UPDATE || in->time_ns[o] < 0 ||
+            (in->second_time_ns != NULL && in->second_time_ns[o] < 0))
             return crn_fail(r->err, CAIRN_EINVAL,
                             "op %u has a phase that does not exist or a negative time", o);
     CRN_TRY(check_list(r, "inputs", in->first_input, in->inputs, false));
@@ -245,6 +246,27 @@ static cairn_status add_ops(reading *r) {
     return CAIRN_OK;
 }
 
+/* Whether op `o` of the arrays, alone in its group, has a second implementation. */
+static bool has_second(const cairn_arrays *in, uint32_t o) {
+    return in->second_time_ns != NULL && in->second_workspace_bytes != NULL &&
+           in->workspace_bytes != NULL && group_end(in, o) == o + 1 &&
+           in->second_workspace_bytes[o] < in->workspace_bytes[o];
+}
+
+static cairn_status set_costs(reading *r, cairn_id o) {
+    const cairn_arrays *in = r->in;
+    uint32_t given = r->op_of[o], count = 1;
+    cairn_implementation list[2] = {{.name = "given"}, {.name = "second"}};
+    list[0].time_ns = r->times.data[o];
+    list[0].workspace_bytes = r->workspaces.data[o];
+    if (has_second(in, given)) {
+        list[1].time_ns = in->second_time_ns[given];
+        list[1].workspace_bytes = rounded(in, in->second_workspace_bytes[given]);
+        count = 2;
+    }
+    return cairn_costs_set_op(r->out->costs, o, list, count);
+}
+
 static cairn_status read_arrays(reading *r) {
     CRN_TRY(check_arrays(r));
     CRN_TRY(index_uses(r));
@@ -254,11 +276,8 @@ static cairn_status read_arrays(reading *r) {
     CRN_TRY(add_ops(r));
     CRN_TRY(cairn_builder_finish(r->builder, &r->out->graph, r->err));
     CRN_TRY(cairn_costs_create(r->out->graph, &r->out->costs, r->err));
-    for (cairn_id o = 0; o < r->op_count; o++) {
-        cairn_implementation one = {
-            .name = "given", .time_ns = r->times.data[o], .workspace_bytes = r->workspaces.data[o]};
-        CRN_TRY(cairn_costs_set_op(r->out->costs, o, &one, 1));
-    }
+    for (cairn_id o = 0; o < r->op_count; o++)
+        CRN_TRY(set_costs(r, o));
     r->out->tensor_of = r->tensor_of;
     r->out->op_of = r->op_of;
     return CAIRN_OK;

@@ -128,6 +128,35 @@ static void test_live_peak(void) {
     cairn_arrays_step_destroy(step);
 }
 
+/* A plan takes the second implementation of an op, with less workspace, where memory is short, and
+ * only there. */
+static void test_second_implementation(void) {
+    step_arrays s;
+    fill(&s);
+    static const int64_t times[] = {10, 20, 1, 5, 9, 1};
+    static const uint64_t workspaces[] = {0, 128, 0, 0, 0, 0};
+    s.arrays.second_time_ns = times;
+    s.arrays.second_workspace_bytes = workspaces;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.live_peak = true;
+    for (options.budget_bytes = 1408; options.budget_bytes >= 1344; options.budget_bytes -= 64) {
+        bool second = options.budget_bytes < 1408;
+        CHECK_OK(create_and_solve(&s.arrays, "auto", &options, &step, &solution, &err), &err);
+        CHECK_U64(solution->peak_bytes, options.budget_bytes);
+        CHECK_U64((uint64_t)solution->time_ns, second ? 46 : 44);
+        for (uint32_t i = 0; i < solution->step_count; i++)
+            if (solution->steps[i].kind == CAIRN_STEP_RUN)
+                CHECK(solution->steps[i].implementation == (second && solution->steps[i].id == 4));
+        cairn_arrays_solution_destroy(solution);
+        cairn_arrays_step_destroy(step);
+    }
+    s.arrays.second_time_ns = (const int64_t[]){10, 20, 1, 5, -9, 1};
+    CHECK(cairn_arrays_step_create(NULL, &s.arrays, &step, &err) == CAIRN_EINVAL);
+}
+
 /* x --f--> a --loss--> l --back--> g, and three gradients of g that stay: when the last of them is
  * made, the others are there. */
 static void test_least_memory(void) {
@@ -452,6 +481,7 @@ static void test_regions(void) {
 int main(void) {
     test_one_call();
     test_live_peak();
+    test_second_implementation();
     test_least_memory();
     test_parked_results();
     test_updates();

@@ -1,0 +1,162 @@
+"""Ops that may also run in parts, one after the other, with less memory.
+
+The backward part of attention allocates its three results itself and, for sums in float32, a workspace as large as two of
+them. Batches and heads do not depend on each other. So it can run for some of them at a time, and each part is copied to
+its place in the results. Then only one part needs that memory, and the results can be where the plan wants them. A plan uses
+this form as another implementation of the op, where memory is short.
+
+A trial shows whether the form may be used. If the op gives the same bits in every run, its parts must give these bits. Some
+ops of libraries do not, because they add up in any order: then the parts must be as close to the op as its own runs are.
+"""
+
+import collections
+
+import torch
+from torch import fx
+
+from . import _costs, _torch
+from ._geometry import FIXED
+from ._real import real_tensors
+
+PARTS = 8  # at most: with more the GPU has too little to do in each
+_TRIALS = 3  # runs that show whether an op gives the same bits every time
+_CLOSE = 4  # times the distance of two runs that the parts may be away
+
+# The arguments that have batches and heads as their first two dimensions, by place; and those that must be absent.
+_BACKWARD = {"_scaled_dot_product_cudnn_attention_backward": (range(0, 6), (8, 9, 10)),
+             "_scaled_dot_product_flash_attention_backward": (range(0, 6), (6, 7)),
+             "_scaled_dot_product_flash_attention_for_cpu_backward": (range(0, 6), ())}
+
+
+SECOND = "cairn_second"  # key of a node that has such a form: the form, and a node that calls it
+Second = collections.namedtuple("Second", "form time_ns workspace")
+
+
+class InParts:
+    """A backward part of attention as a function of the destinations of its results, None for new ones, and of its
+    arguments. `like` are its results."""
+    __module__ = "cairn_kernels"
+
+    def __init__(self, target, split, parts, like):
+        self.__name__ = self.__qualname__ = f"{target.overloadpacket.__name__}_in_{parts[0]}x{parts[1]}"
+        self.target, self._split, self._parts = target, split, parts
+        self._like = [(v.shape, v.stride(), v.dtype) for v in like]
+
+    def __str__(self):
+        return self.__name__
+
+    def __call__(self, destinations, *arguments, **keywords):
+        device = arguments[0].device
+        results = [torch.empty_strided(shape, stride, dtype=dtype, device=device) if given is None else given
+                   for given, (shape, stride, dtype) in zip(destinations, self._like)]
+        wholes = [self._divided(arguments[place]) for place in self._split]
+        places = list(map(self._divided, results))
+        for part in range(len(places[0])):
+            given = list(arguments)
+            for place, whole in zip(self._split, wholes):
+                given[place] = whole[part]
+            for place, made in zip(places, self.target(*given, **keywords)):
+                place[part].copy_(made)
+            del given, made
+        return tuple(results)
+
+    def _divided(self, tensor):
+        batches, heads = self._parts
+        return [piece for some in tensor.chunk(batches) for piece in some.chunk(heads, 1)]
+
+
+def form_of(node):
+    """A node's op in parts, or None."""
+    packet = getattr(node.target, "overloadpacket", None)
+    if getattr(packet, "__name__", None) not in _BACKWARD:
+        return None
+    split, absent = _BACKWARD[packet.__name__]
+    values = [a.meta.get("val") if isinstance(a, fx.Node) else a for a in node.args]
+    like = node.meta["val"]
+    if any(values[place] is not None for place in absent) or _drops(node) or node.kwargs.get("attn_mask") is not None:
+        return None
+    if not all(isinstance(v, torch.Tensor) and v.dim() >= 3 and v.shape[:2] == values[0].shape[:2]
+               for v in [values[place] for place in split] + list(like)):
+        return None
+    parts = _parts_of(*values[0].shape[:2])
+    return InParts(node.target, split, parts, like) if parts != (1, 1) else None
+
+
+def _drops(node):
+    names = [argument.name for argument in _torch.schema_of(node.target).arguments]
+    return node.args[names.index("dropout_p")] != 0.0
+
+
+def _parts_of(batches, heads):
+    """Into how many parts to divide batches and heads."""
+    def divisor(number, most):
+        return max(n for n in range(1, most + 1) if number % n == 0)
+    first = divisor(batches, PARTS)
+    return first, divisor(heads, PARTS // first)
+
+
+def is_same(form, arguments, keywords):
+    """Whether the parts give what the op gives: see above."""
+    runs = [form.target(*arguments, **keywords) for _ in range(_TRIALS)]
+    parts = form([None] * len(runs[0]), *arguments, **keywords)
+    if any(a.stride() != b.stride() or a.dtype != b.dtype for a, b in zip(parts, runs[0])):
+        return False
+    if all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run)):
+        return all(map(torch.equal, parts, runs[0]))
+    distance = max(_distance(run, runs[0]) for run in runs[1:])
+    return _distance(parts, runs[0]) <= _CLOSE * distance
+
+
+def _distance(some, others):
+    """The distance of tensors, each relative to its size, the largest of all."""
+    return max(((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(some, others))
+
+
+def offer(graph, table, learn):
+    """Measure the ops of a graph in parts, those of which a trial permits it."""
+    calls, found = fx.Graph(), {}
+    for node in graph.nodes:
+        form = form_of(node) if node.op == "call_function" else None
+        if form is None:
+            continue
+        signature = _costs.signature_of(node)
+        if signature not in found:
+            tried = table.tried("parts " + signature, lambda: _is_same(form, node))
+            found[signature] = _call_of(calls, form, node) if tried else None
+        if found[signature] is not None:
+            node.meta[SECOND] = form, found[signature]
+    if any(found.values()):
+        calls.output(())
+        learn(fx.GraphModule({}, calls))
+
+
+def _call_of(graph, form, node):
+    """A node of another graph that calls a form with the operands of a node."""
+    def given(argument):
+        new = graph.placeholder(f"a{len(graph.nodes)}")
+        new.meta["val"] = argument.meta.get("val")
+        return new
+    arguments, keywords = _torch.pytree.tree_map_only(fx.Node, given, (node.args, node.kwargs))
+    new = graph.call_function(form, ([None] * len(node.meta["val"]), *arguments), keywords)
+    new.meta["val"], new.meta[FIXED] = node.meta["val"], True
+    return new
+
+
+def second_of(op, table):
+    """The form in parts of an op as its second implementation, or None."""
+    form, call = op.node.meta.get(SECOND, (None, None))
+    signature = None if form is None else _costs.signature_of(call)
+    if signature is None or signature in table.guesses:
+        return None
+    return Second(form, *table.figures[signature][:2])
+
+
+def _is_same(form, node):
+    device = node.meta["val"][0].device
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        try:
+            return is_same(form, *_costs.operands_of(node))
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, NotImplementedError, TypeError):
+            return False
