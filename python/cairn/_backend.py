@@ -193,10 +193,11 @@ class Backend:
         arrivals = _absent.Arrivals(gm)
 
         def run(arguments):
-            self.steps.go_back()
+            self.steps.go_back(variant)
             if arrivals.complete(arguments):
                 self.watch.measure_all(variant)
             results = (retaining if _torch.keeps_graph() else usual)(arguments)
+            self.steps.went_through(variant)
             self.watch.leave(variant)
             return results
         return _freeing(_torch.boxed_call(run), inputs)

@@ -14,14 +14,19 @@ def alone():
     return not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1
 
 
-def most(value):
-    """The largest value of all ranks."""
+def all_of(value):
+    """The values of all ranks."""
     if alone():
-        return value
+        return [value]
     values = [None] * dist.get_world_size()
     with _torch.disable_current_modes():
         dist.all_gather_object(values, value)
-    return max(values)
+    return values
+
+
+def most(value):
+    """The largest value of all ranks."""
+    return max(all_of(value))
 
 
 def from_first(make):

@@ -7,7 +7,7 @@ import torch
 
 from . import _torch
 
-END = "cairn: end of a step"  # the name of a mark
+END, MOMENT = "cairn: end of a step", "cairn: moment"  # names of marks
 _running: dict = {}  # the one that counts now, on a processor for each thread
 
 
@@ -70,11 +70,13 @@ class Peak:
         _cut(self._counter)
         self._live = self._least = self._highest = 0
         self._marked, self._at_end = False, None
+        self._moments, self._high = [], 0  # bytes in use then, and the most since the moment before
         if device.type == "cuda":
             self._least, self._highest = _on_gpu(device)
             if limit is None or self._highest - self._least > limit:
                 torch.cuda.reset_peak_memory_stats(device)
                 self._highest = 0
+            self._high = self._highest
         else:
             _torch.start_memory_events(_give_way)
         _running[self._counter] = self
@@ -90,12 +92,32 @@ class Peak:
             self._read(begins=True)
             _torch.start_memory_events(_give_way)
 
+    def note(self):
+        """Note a moment, for moments()."""
+        if not self._counting():
+            return
+        if self.device.type == "cuda":
+            self._moments.append(self._moment())
+        else:
+            _torch.mark_memory_events(MOMENT)
+
+    def _moment(self):
+        """On a GPU, bytes in use now, and the most since the moment before."""
+        live, highest = _on_gpu(self.device)
+        before, self._high = self._high, highest
+        return live - self._least, highest - self._least if highest > before else None
+
+    def moments(self):
+        """After stop(): for every moment that was noted, and for the end, the bytes in use and the most since the moment
+        before; None if there was more before that moment, on a GPU."""
+        return self._moments
+
     def mark_end(self):
         """What comes later does not count, unless the end is marked again."""
         if not self._counting():
             return
         if self.device.type == "cuda":
-            self._marked, self._at_end = True, self._above()
+            self._marked, self._at_end = True, (self._above(), self._moment())
         else:
             _torch.mark_memory_events(END)
 
@@ -114,23 +136,31 @@ class Peak:
             if self.device.type != "cuda":
                 self._read()
             else:
-                self._most = self._at_end if self._marked else self._above()
+                self._most, last = self._at_end if self._marked else (self._above(), self._moment())
+                self._moments.append(last)
         return self._most
 
     def _read(self, begins=False):
         """Follow the recorded events. `begins`: they are from before the step."""
-        live, least, most, marked = self._live, self._least, self._most, None
+        live, least, most, high = self._live, self._least, self._most, self._high
+        marked = at_end = None
         for events in _torch.stop_memory_events():
             for event in events:
                 if event.kind() == "memory_alloc":
                     live += event.cpu_memory_usage()
+                    high = max(high, live)
                     if live > least + most:
                         most = live - least
                     elif begins and live < least:
                         least = live
                 elif event.name() == END:
-                    marked = most
-        self._live, self._least, self._most = live, least, most if marked is None else marked
+                    marked, at_end = most, (live - least, high - least)
+                elif event.name() == MOMENT:
+                    self._moments.append((live - least, high - least if self._moments else most))
+                    high = live
+        if not begins:
+            self._moments.append(at_end or (live - least, high - least))
+        self._live, self._least, self._most, self._high = live, least, most if marked is None else marked, high
 
 
 def peak_of(call, device):

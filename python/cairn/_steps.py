@@ -1,11 +1,11 @@
 """Steps that are cut into several graphs: one budget for all of them, and for what runs between them.
 
     first step    every region has its smallest plan, and its calls are noted
-    second step   the same again, and the allocator's peak is measured: what it is above the plans' is the share of
-                  what runs outside the regions
-    third step    one choice among plans of all regions: the fastest ones that fit together, and beside that share
+    second step   the same again, and what the allocator has in use is measured: what the plans do not explain is what
+                  runs outside the regions, which is noted for every place of the step (_room.py)
+    third step    one choice among plans of all regions: the fastest ones that fit together, and beside that
     every step    is measured from then on. What runs outside may be another thing in every step: experts get other rows,
-                  a module runs now and then. The share is kept an eighth above the most that was seen, so plans are
+                  a module runs now and then. An eighth more than the most that was seen is set aside, so plans are
                   chosen again before it is full; a step that is over the budget all the same says so
 """
 
@@ -19,6 +19,7 @@ from . import _distributed, _optimizers, _sizes, _torch
 from . import _library as lib
 from ._errors import BudgetError, CairnError
 from ._peak import Peak, busy, inside_backward, running
+from ._room import (BACKWARD, BACKWARD_END, FORWARD, FORWARD_END, Room, demands, keys_of, left_by_later, needed)
 
 TRIES = 3  # steps that are measured until one was not disturbed, by the user's profiler for example
 DEPTH = 8  # views between a result and the call that made it
@@ -36,13 +37,20 @@ class Steps:
         self.last = {}  # by thread: the region that ran last, and what is alive as long as its backward part may run
         self.now, self._alive = [], []  # the calls of the step that runs, and what is alive as long as they hold tensors
         self.peak = None  # what counts in it
-        self.outside = 0  # bytes for what runs outside the regions
-        self._seen = self._worst = 0  # the most outside, and over the budget
+        self._ids, self._count, self._moments = [], 0, []  # of these calls; what of them begins and ends, in this order
+        self._seen, self._kept = Room(), Room()  # what runs outside the regions: the most that was seen; what is set aside
+        self._numbers = {}  # of variants, in the order in which they ran first
+        self._worst = 0  # bytes over the budget
         self._tries = self._judged = self._idle = 0
         self._sequences, self._rare = [], []  # calls of steps, which plans were chosen for; those that were seen once
         self._choose_again = self._exhausted = self._will_end = False
         self._plans, self._size = {}, None  # to choose among, by variant; what they and the rest may take
         self._thread = None  # the one whose steps they are
+
+    @property
+    def outside(self):
+        """Bytes by which what runs outside the regions raises the memory of a step, with the plans that are in use."""
+        return self._needs(self.calls, self._kept) - _needed_by(self.calls) if self.calls else 0
 
     # ---- the regions of a step ----
 
@@ -69,17 +77,39 @@ class Steps:
             self._begin_step()
         self.now.append(variant)
         self._alive.append(_always)
+        self._count += 1
+        self._ids.append(self._count)
+        self._note(FORWARD, self._count)
         self.went_back = False
         if not self.calls and self.options.budget is not None and not _is_share(self.options.budget):
             size = variant.planner.budget_bytes(self.options.budget)
-            self._refuse_more([way_of(call, call.plan) for call in self.now], size)
+            self._refuse_more(self.now, [way_of(call, call.plan) for call in self.now], size)
 
-    def go_back(self):
-        """The backward part of a region runs. What comes after the whole backward pass is no part of the step."""
+    def _note(self, kind, call):
+        """A part of a call begins or ends."""
+        if self.peak is not None:
+            self.peak.note()
+            self._moments.append((kind, call))
+
+    def go_back(self, variant):
+        """The backward part of a region begins. What comes after the whole backward pass is no part of the step."""
         self.went_back = True
+        self._note_backward(BACKWARD, variant)
         if self.peak is not None and not self._will_end:
             self._will_end = True
             _torch.after_backward(self._mark_end)
+
+    def went_through(self, variant):
+        """The backward part of a region has run."""
+        self._note_backward(BACKWARD_END, variant)
+
+    def _note_backward(self, kind, variant):
+        """Of several calls of a region the last one goes back first."""
+        if self.peak is not None and variant in self.now:
+            past = [call for done, call in self._moments if done == kind]
+            mine = [call for v, call in zip(self.now, self._ids) if v is variant and call not in past]
+            if mine:
+                self._note(kind, mine[-1])
 
     def _mark_end(self):
         self._will_end = False
@@ -102,12 +132,13 @@ class Steps:
             self.last[threading.get_ident()] = variant, _backward_of(results)
         elif self._alive:
             self._alive[-1] = _backward_of(results)
+            self._note(FORWARD_END, self._ids[-1])
 
     def _forget_dead(self):
         """Calls whose results nobody kept hold nothing, and are no part of the step."""
         if not self.went_back and not all(alive() for alive in self._alive):
-            kept = [(v, alive) for v, alive in zip(self.now, self._alive) if alive()]
-            self.now, self._alive = [v for v, _ in kept], [alive for _, alive in kept]
+            kept = [row for row in zip(self.now, self._alive, self._ids) if row[1]()]
+            self.now, self._alive, self._ids = ([row[i] for row in kept] for i in range(3))
 
     def _look_for_several(self):
         """Where blocks are compiled one by one, each looks like a whole step, and has the whole budget. They are several
@@ -118,6 +149,7 @@ class Steps:
         self.several = True
         self.now.append(variant)
         self._alive.append(alive)
+        self._ids.append(0)
         if self.options.budget is not None:
             planner = variant.planner
             variant.replace(_distributed.plan(planner, planner.smallest()[0]))
@@ -128,6 +160,7 @@ class Steps:
         device = self.calls[0].planner.joint.device
         if self.options.budget is None or busy(device) or inside_backward(device):
             return
+        self._moments = []
         try:
             self.peak = Peak(device, self._size, self._is_under_way)
         except RuntimeError:  # the user's profiler runs on the processor
@@ -136,11 +169,28 @@ class Steps:
     def _is_under_way(self):
         return any(alive() for alive in self._alive)
 
-    def _found(self):
-        """The peak of the step that has ended; None if it was not measured."""
+    def _found(self, calls, ids):
+        """The peak of the step that has ended; None if it was not measured. What was outside is seen."""
         peak, self.peak = self.peak, None
-        found = peak.stop() if peak is not None else None
-        return None if peak is None or peak.cut else found
+        found, moments = (peak.stop(), peak.moments()) if peak is not None else (None, [])
+        if peak is None or peak.cut:
+            return None
+        if len(moments) == len(self._moments) + 1:
+            places = {call: i for i, call in enumerate(ids)}
+            rows = [(kind, places[call], *moment) for (kind, call), moment in zip(self._moments, moments) if call in places]
+            ways = [way_of(v, v.plan) for v in calls]
+            self._seen.learn(self._keys(calls), ways, [*rows, (None, None, *moments[-1])])
+        if found is not None:
+            self._seen.rest += max(found - self._needs(calls, self._seen), 0)
+        return found
+
+    def _keys(self, calls):
+        return keys_of([self._numbers.setdefault(v, len(self._numbers)) for v in calls])
+
+    def _needs(self, calls, room, ways=None):
+        """The memory of a step beside what is outside; with other plans, if their `ways` are given."""
+        ways = ways or [way_of(v, v.plan) for v in calls]
+        return needed(ways, [room.of(key) for key in self._keys(calls)], room.alone)
 
     def _pause(self):
         """What comes now, the step of an optimiser or an evaluation, is no part of a step; unless it is in the middle of
@@ -176,8 +226,9 @@ class Steps:
 
     def _end_step(self):
         """All calls of a step are known, and its peak."""
-        calls, self.now, self._alive, self.went_back, self._idle = self.now, [], [], False, 0
-        found = self._found()
+        calls, ids, self.now, self._alive, self._ids = self.now, self._ids, [], [], []
+        self.went_back, self._idle = False, 0
+        found = self._found(calls, ids)
         if not self.calls:
             self.calls = calls
             self._choose_again = self.options.budget is None
@@ -187,25 +238,27 @@ class Steps:
             self.calls = max(self.calls, calls, key=_needed_by)
             self._tries += 1
             self._choose_again = found is not None or self._tries == TRIES or not _distributed.alone()
-            self._seen = max(found - _needed_by(calls), 0) if found is not None else 0
 
     def _judge(self, calls, found):
         """Whether the plans still suit what was measured."""
         self._judged += 1
-        least = _needed_by(calls)
         if found is not None:
-            self._seen = max(self._seen, found - least)
             self._warn_of(found - self._size)
         if not _distributed.alone():  # all ranks choose at the same steps
             if self._judged & (self._judged - 1) == 0:
-                self._seen = _distributed.most(self._seen)
-                self._choose_again = self._seen + self._seen // 16 > self.outside
+                self._agree()
+                self._choose_again = self._kept.is_below(self._seen, 16)
             return
-        self._choose_again = self._is_new(calls, least) or self._seen + self._seen // 16 > self.outside
+        self._choose_again = self._is_new(calls) or self._kept.is_below(self._seen, 16)
 
-    def _is_new(self, calls, least):
+    def _agree(self):
+        """All ranks have seen what any has."""
+        for room in _distributed.all_of(self._seen):
+            self._seen.take(room)
+
+    def _is_new(self, calls):
         """Whether calls are others than those that plans were chosen for, and too large or not the first of their kind."""
-        if calls in self._sequences or (calls not in self._rare and least + self.outside <= self._size):
+        if calls in self._sequences or (calls not in self._rare and self._needs(calls, self._kept) <= self._size):
             if calls not in self._sequences:
                 self._rare.append(calls)
             return False
@@ -222,11 +275,10 @@ class Steps:
     # ---- choosing plans ----
 
     def _replan(self):
-        if self.options.budget is not None:
-            self.outside = max(self.outside, self._seen + self._seen // 8)
         if not self.settled:
             self._settle()
             return
+        self._kept.take(self._seen, 8)
         try:
             self._share()
             self._exhausted = False
@@ -238,7 +290,8 @@ class Steps:
     def _settle(self):
         self.settled = True
         if self.options.budget is not None:
-            self.outside = _distributed.most(self.outside)
+            self._agree()
+            self._kept.take(self._seen, 8)
         count = len(set(self.calls))
         beside = f", beside {_sizes.show(self.outside)} for what runs outside of them" if self.outside else ""
         graphs = "1 graph" if count == 1 else f"{count} graphs"
@@ -257,8 +310,8 @@ class Steps:
         chosen = dict.fromkeys(self._plans, POINTS)
         for calls in self._sequences:
             ways = [[way_of(v, plan) for plan in self._plans[v]] for v in calls]
-            self._refuse_more([way[0] for way in ways], self._size)
-            numbers = _distributed.from_first(lambda ways=ways: self._choose(ways, self._size - self.outside))
+            self._refuse_more(calls, [way[0] for way in ways], self._size)
+            numbers = _distributed.from_first(lambda calls=calls, ways=ways: self._choose(calls, ways))
             for variant, number in zip(calls, numbers):  # one plan serves all calls of a variant
                 chosen[variant] = min(chosen[variant], number)
         self._use(chosen)
@@ -269,22 +322,22 @@ class Steps:
 
     def _size_for(self, calls):
         """The budget in bytes; a share is one of the largest step."""
-        most = needed([way_of(v, self._plans[v][-1]) for v in calls]) + self.outside
+        most = self._needs(calls, self._kept, [way_of(v, self._plans[v][-1]) for v in calls])
         return calls[0].planner.budget_bytes(self.options.budget, most)
 
-    @staticmethod
-    def _choose(ways, size):
-        later = _left_by_later(ways)
-        triples = [[(peak + after, saved, time) for peak, saved, time, _ in way] for way, after in zip(ways, later)]
+    def _choose(self, calls, ways):
+        rows = zip(ways, left_by_later(ways), map(self._kept.of, self._keys(calls)))
+        triples = [[(demands(way, after, beside), way[1], way[2]) for way in mine] for mine, after, beside in rows]
         try:
-            return lib.choose_regions(triples, size)
+            return lib.choose_regions(triples, self._size)
         except lib.Failure:
             return [0] * len(ways)
 
-    def _refuse_more(self, ways, size):
-        least = needed(ways) + self.outside
+    def _refuse_more(self, calls, ways, size):
+        least = self._needs(calls, self._kept, ways)
         if least > size:
-            beside = f", {self.outside} of them for what runs outside the graphs" if self.outside else ""
+            outside = least - needed(ways)
+            beside = f", {outside} of them for what runs outside the graphs" if outside else ""
             raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs into which this step is cut need "
                               f"{least} bytes or more together{beside}", least, None)
 
@@ -323,33 +376,15 @@ def cut_of(joint, plan):
 
 
 def way_of(variant, plan):
-    """Peak, what is held between forward and backward, time, and gradients that stay."""
+    """Peak, what is held between forward and backward, time, gradients that stay, and gradients that arrive."""
     if plan.way is None:
         joint, alignment = variant.planner.joint, plan.alignment
         rounded = lambda size: -(-size // alignment) * alignment
         arriving = sum(rounded(s.bytes) for s in joint.boundary.outs)
         saved = plan.step_bytes[cut_of(joint, plan)] - arriving - rounded(joint.boundary.workspace)
         left = sum(rounded(s.bytes) for s in joint.handed_out if s.op is not None and s.op.backward)
-        plan.way = plan.peak, max(saved, 0), plan.time_ns, left
+        plan.way = plan.peak, max(saved, 0), plan.time_ns, left, arriving
     return plan.way
-
-
-def _left_by_later(ways):
-    """For each call, the gradients that later calls have left when its backward part runs."""
-    after, total = [], 0
-    for way in reversed(ways):
-        after.insert(0, total)
-        total += way[0][3]
-    return after
-
-
-def needed(ways):
-    """The memory that calls need one after the other."""
-    later, held, most = _left_by_later([[way] for way in ways]), 0, 0
-    for (peak, saved, _, _), after in zip(ways, later):
-        most = max(most, held + peak + after)
-        held += saved
-    return most
 
 
 def _needed_by(calls):

@@ -70,6 +70,26 @@ class Outside(nn.Module):
         return self.second(self.between(self.first(x))).square().mean()
 
 
+class Elsewhere(nn.Module):
+    """Ops between two graphs keep tensors while the second one runs. The smallest plans have their peak in the first, where
+    a tensor is wide; others have it in the second."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Sequential(*(Block() for _ in range(3)))
+        self.second = nn.Sequential(*(Block() for _ in range(6)))
+
+    @torch._dynamo.disable
+    def between(self, x):
+        for _ in range(20):
+            x = x.sin()
+        return x
+
+    def forward(self, x):
+        x = self.first(x) + x.repeat(1, 48).tanh().view(x.shape[0], 48, -1).sum(1)
+        return self.second(self.between(x)).square().mean()
+
+
 class Growing(nn.Module):
     """What runs between two graphs takes another number of copies in every step."""
 
@@ -287,6 +307,26 @@ class Later(unittest.TestCase):
                 call(x).backward()
                 optimizer.step()
         self.assertTrue(all(p.grad is not None for p in model.parameters()))
+
+
+class Places(unittest.TestCase):
+    """What runs outside counts where it runs, also if the plans that were measured have their peak in another place."""
+
+    def test_elsewhere(self):
+        torch.manual_seed(1)
+        model = Elsewhere()
+        backend = cairn.backend()
+        train(model, backend)
+        calls = backend.steps.calls
+        most = _steps.needed([_steps.way_of(v, v.planner.none()) for v in calls])
+        least = _steps.needed([_steps.way_of(v, v.planner.within(v.planner.smallest()[0])) for v in calls])
+        for share in (5, 7, 9):
+            with self.subTest(share=share), warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                budget = least + (most - least) * share // 10
+                _, step = train(model, cairn.backend(budget))
+                self.assertEqual([str(w.message) for w in seen if "more than its budget" in str(w.message)], [])
+                self.assertLessEqual(allocator_peak(step), budget)
 
 
 class LossOutside(unittest.TestCase):
