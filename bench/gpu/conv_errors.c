@@ -157,7 +157,7 @@ typedef struct launches {
     crn_launch products, weights, sum;
     crn_split_args a;
     crn_split_weights_args split;
-    crn_add_parts_args parts;
+    crn_add_slices_args slices;
 } launches;
 
 static launches prepare(const problem *p, const crn_split_args *device, uint32_t tile, float *to) {
@@ -165,11 +165,11 @@ static launches prepare(const problem *p, const crn_split_args *device, uint32_t
     l.a.tile = tile;
     l.products = crn_split_launch(p->pass, &l.a);
     l.a.to = to;
-    if (l.a.parts > 1) {
-        l.a.to = room(p->weights * l.a.parts);
-        l.parts = (crn_add_parts_args){
-            .count = (uint32_t)p->weights, .parts = l.a.parts, .from = l.a.to, .to = to};
-        l.sum = crn_add_parts_launch(&l.parts);
+    if (l.a.slices > 1) {
+        l.a.to = room(p->weights * l.a.slices);
+        l.slices = (crn_add_slices_args){
+            .count = (uint32_t)p->weights, .slices = l.a.slices, .from = l.a.to, .to = to};
+        l.sum = crn_add_slices_launch(&l.slices);
     }
     if (tile == CRN_SPLIT_HOPPER && p->pass != CRN_SPLIT_WEIGH) {
         l.split = (crn_split_weights_args){.filters = l.a.filters,
@@ -190,7 +190,7 @@ static launches prepare(const problem *p, const crn_split_args *device, uint32_t
 static void start(launches *l) {
     gpu_start(&l->weights, &l->split);
     gpu_start(&l->products, &l->a);
-    gpu_start(&l->sum, &l->parts);
+    gpu_start(&l->sum, &l->slices);
 }
 
 static double time_of(launches *l) {

@@ -17,7 +17,7 @@
 static char *block, *back;      /* the copy of the host, and the copy read back from the device */
 static CUdeviceptr device;      /* the copy of the device */
 static size_t used;             /* of the block */
-static char *table, *table_end; /* the part of the block that holds addresses */
+static char *table, *table_end; /* where in the block addresses are */
 static uint32_t runs[CRN_KERNELS], failures;
 static uint64_t random_state = 1;
 
@@ -154,7 +154,7 @@ static void check_norm(form f, uint32_t rows, uint32_t channels) {
     begin();
     uint32_t pitch = pitch_of(f, channels);
     size_t all = (size_t)rows * pitch;
-    crn_norm_args args = {.cut = {.rows = rows, .channels = channels},
+    crn_norm_args args = {.tiling = {.rows = rows, .channels = channels},
                           .element = f.element,
                           .flags = CRN_NORM_MOVE,
                           .x_pitch = pitch,
@@ -172,7 +172,7 @@ static void check_norm(form f, uint32_t rows, uint32_t channels) {
                           .running_var = floats(channels, 2, 1),
                           .stats = floats(2 * channels, 0, 0),
                           .tickets = tickets()};
-    args.part = take(crn_norm_workspace(&args));
+    args.partial = take(crn_norm_workspace(&args));
     both(crn_norm_statistics_launch(&args), &args, "statistics");
     for (args.flags = 0; args.flags < 8; args.flags++)
         both(crn_norm_apply_launch(&args), &args, "apply");
@@ -185,7 +185,7 @@ static void check_norm_bwd(form f, uint32_t rows, uint32_t channels) {
     begin();
     uint32_t pitch = pitch_of(f, channels);
     size_t all = (size_t)rows * pitch;
-    crn_norm_bwd_args args = {.cut = {.rows = rows, .channels = channels},
+    crn_norm_bwd_args args = {.tiling = {.rows = rows, .channels = channels},
                               .element = f.element,
                               .x_pitch = pitch,
                               .gy_pitch = pitch,
@@ -205,7 +205,7 @@ static void check_norm_bwd(form f, uint32_t rows, uint32_t channels) {
                               .gbeta = floats(channels, 0, 0),
                               .sums = floats(2 * channels, 0, 0),
                               .tickets = tickets()};
-    args.part = take(crn_norm_bwd_workspace(&args));
+    args.partial = take(crn_norm_bwd_workspace(&args));
     void *gy2 = elements(f.element, all), *masked = elements(f.element, all);
     void *other = elements(f.element, all);
     for (uint32_t i = 0; i < 24; i++) {
@@ -224,14 +224,14 @@ static void check_columns(form f, uint32_t rows, uint32_t channels) {
     begin();
     uint32_t pitch = pitch_of(f, channels);
     size_t all = (size_t)rows * pitch;
-    crn_bias_args bias = {.cut = {.rows = rows, .channels = channels},
+    crn_bias_args bias = {.tiling = {.rows = rows, .channels = channels},
                           .element = f.element,
                           .x_pitch = pitch,
                           .y_pitch = pitch,
                           .x = elements(f.element, all),
                           .bias = floats(channels, 0, 1),
                           .y = elements(f.element, all)};
-    crn_column_sums_args sums = {.cut = bias.cut,
+    crn_column_sums_args sums = {.tiling = bias.tiling,
                                  .element = f.element,
                                  .gy_pitch = pitch,
                                  .y_pitch = pitch,
@@ -240,7 +240,7 @@ static void check_columns(form f, uint32_t rows, uint32_t channels) {
                                  .masked = bias.y,
                                  .sums = floats(channels, 0, 0),
                                  .tickets = tickets()};
-    sums.part = take(crn_column_sums_workspace(&sums));
+    sums.partial = take(crn_column_sums_workspace(&sums));
     void *y = elements(f.element, all);
     for (uint32_t i = 0; i < 2; i++) {
         bias.relu = i;
@@ -364,7 +364,7 @@ static void check_depthwise(form f, uint32_t channels, int32_t kernel, int32_t s
                                .bias = floats(channels, 0, 1),
                                .weight_to = floats((size_t)channels * kernel * kernel, 0, 1),
                                .tickets = tickets()};
-    args.part = take(crn_depthwise_weight_workspace(&args));
+    args.partial = take(crn_depthwise_weight_workspace(&args));
     both(crn_depthwise_launch(&args), &args, "depthwise");
     both(crn_depthwise_data_launch(&args), &args, "depthwise, data");
     both(crn_depthwise_weight_launch(&args), &args, "depthwise, weights");
@@ -448,7 +448,7 @@ static void check_split(uint32_t tile, int32_t stride, uint32_t large, uint32_t 
         crn_launch launch = crn_split_launch(pass, &args);
         if (tile == CRN_SPLIT_HOPPER && pass != CRN_SPLIT_WEIGH)
             check_weights(pass, &args);
-        args.to = take((size_t)(80 * 9 * 36 * args.parts + 3 * 19 * 16 * 80) * sizeof(float));
+        args.to = take((size_t)(80 * 9 * 36 * args.slices + 3 * 19 * 16 * 80) * sizeof(float));
         both(launch, &args, "split");
     }
 }
@@ -511,7 +511,7 @@ static void check_loss(uint32_t element, uint32_t classes, uint32_t pixels) {
                           .gradient = elements(element, all),
                           .correct = take(8),
                           .tickets = tickets()};
-    args.part = take(crn_loss_workspace(&args));
+    args.partial = take(crn_loss_workspace(&args));
     *args.correct = 0;
     both(crn_cross_entropy_launch(&args), &args, "cross-entropy");
     both(crn_cross_entropy_bwd_launch(&args), &args, "cross-entropy, backward");
@@ -583,7 +583,7 @@ static void check_update(uint32_t variant) {
 static void check_row_norm(uint32_t element, uint32_t rows, uint32_t width, uint32_t centred) {
     begin();
     size_t all = (size_t)rows * width;
-    crn_row_norm_args args = {.cut = {.rows = rows, .channels = width},
+    crn_row_norm_args args = {.tiling = {.rows = rows, .channels = width},
                               .element = element,
                               .centred = centred,
                               .epsilon = 1e-5f,
@@ -598,7 +598,7 @@ static void check_row_norm(uint32_t element, uint32_t rows, uint32_t width, uint
                               .inverse = floats(rows, 0, 0),
                               .ggamma = floats(width, 0, 0),
                               .gbeta = centred ? floats(width, 0, 0) : NULL};
-    args.part = take(crn_row_norm_workspace(&args));
+    args.partial = take(crn_row_norm_workspace(&args));
     both(crn_row_norm_launch(&args), &args, "norm of rows");
     args.added = args.gy;
     both(crn_row_norm_launch(&args), &args, "norm of rows of a sum");
@@ -622,7 +622,7 @@ static void check_gates(uint32_t element, uint32_t rows, uint32_t width) {
                                .to = elements(element, count)};
     for (gate.op = 0; gate.op < CRN_GATES; gate.op++)
         both(crn_gate_launch(&gate), &gate, "gate");
-    crn_column_sums_args sums = {.cut = {.rows = rows, .channels = width},
+    crn_column_sums_args sums = {.tiling = {.rows = rows, .channels = width},
                                  .element = element,
                                  .gate = CRN_GELU_TANH_BWD,
                                  .gy_pitch = width,
@@ -633,7 +633,7 @@ static void check_gates(uint32_t element, uint32_t rows, uint32_t width) {
                                  .masked = gate.to,
                                  .sums = floats(width, 0, 0),
                                  .tickets = tickets()};
-    sums.part = take(crn_column_sums_workspace(&sums));
+    sums.partial = take(crn_column_sums_workspace(&sums));
     both(crn_column_sums_launch(&sums), &sums, "gelu and column sums");
     crn_swiglu_args swiglu = {.element = element,
                               .rows = rows,
@@ -680,7 +680,7 @@ static void check_token_loss(uint32_t element, uint32_t rows, uint32_t words) {
     for (uint32_t i = 0; i < rows; i++)
         labels[i] = (int32_t)(draw() % (words + 1)) - 1;
     args.labels = labels;
-    args.part = take(crn_token_loss_workspace(&args));
+    args.partial = take(crn_token_loss_workspace(&args));
     both(crn_count_labels_launch(&args), &args, "labels");
     both(crn_token_loss_launch(&args), &args, "loss of tokens");
     both(crn_token_loss_bwd_launch(&args), &args, "gradient of the loss of tokens");

@@ -80,7 +80,7 @@ static void time_norm(uint32_t element, uint32_t rows, uint32_t channels) {
     float *per_channel = small_operand((size_t)channels * 12 * sizeof(float));
     uint32_t *tickets = small_operand(16384);
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)tickets, 0, 4096);
-    n.forward = (crn_norm_args){.cut = {.rows = rows, .channels = channels},
+    n.forward = (crn_norm_args){.tiling = {.rows = rows, .channels = channels},
                                 .element = element,
                                 .flags = CRN_NORM_MOVE | CRN_NORM_RELU,
                                 .x_pitch = channels,
@@ -98,7 +98,7 @@ static void time_norm(uint32_t element, uint32_t rows, uint32_t channels) {
                                 .running_var = per_channel + 3 * channels,
                                 .stats = per_channel + 4 * channels,
                                 .tickets = tickets};
-    n.backward = (crn_norm_bwd_args){.cut = n.forward.cut,
+    n.backward = (crn_norm_bwd_args){.tiling = n.forward.tiling,
                                      .element = element,
                                      .x_pitch = channels,
                                      .gy_pitch = channels,
@@ -118,7 +118,7 @@ static void time_norm(uint32_t element, uint32_t rows, uint32_t channels) {
                                      .gbeta = per_channel + 7 * channels,
                                      .sums = per_channel + 8 * channels,
                                      .tickets = tickets};
-    n.forward.part = n.backward.part = small_operand(crn_norm_workspace(&n.forward));
+    n.forward.partial = n.backward.partial = small_operand(crn_norm_workspace(&n.forward));
     const char *type = type_name(element);
     time_case(run_norm, &n, 3 * bytes, "%s %ux%u norm+relu", type, rows, channels);
     time_case(run_norm_again, &n, 2 * bytes, "%s %ux%u norm+relu run again", type, rows, channels);
@@ -205,7 +205,7 @@ static void time_bias(uint32_t element, uint32_t rows, uint32_t channels) {
     float *per_channel = small_operand((size_t)channels * 2 * sizeof(float));
     uint32_t *tickets = small_operand(16384);
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)tickets, 0, 4096);
-    c.bias = (crn_bias_args){.cut = {.rows = rows, .channels = channels},
+    c.bias = (crn_bias_args){.tiling = {.rows = rows, .channels = channels},
                              .element = element,
                              .relu = 1,
                              .x_pitch = channels,
@@ -213,7 +213,7 @@ static void time_bias(uint32_t element, uint32_t rows, uint32_t channels) {
                              .x = operand(bytes),
                              .bias = per_channel,
                              .y = operand(bytes)};
-    c.sums = (crn_column_sums_args){.cut = c.bias.cut,
+    c.sums = (crn_column_sums_args){.tiling = c.bias.tiling,
                                     .element = element,
                                     .gy_pitch = channels,
                                     .y_pitch = channels,
@@ -222,7 +222,7 @@ static void time_bias(uint32_t element, uint32_t rows, uint32_t channels) {
                                     .masked = (void *)c.bias.x,
                                     .sums = per_channel + channels,
                                     .tickets = tickets};
-    c.sums.part = small_operand(crn_column_sums_workspace(&c.sums));
+    c.sums.partial = small_operand(crn_column_sums_workspace(&c.sums));
     const char *type = type_name(element);
     time_case(run_bias, &c, 2 * bytes, "%s %ux%u bias+relu", type, rows, channels);
     time_case(run_column_sums, &c, bytes, "%s %ux%u bias gradient", type, rows, channels);
@@ -338,7 +338,7 @@ static void time_depthwise(uint32_t element, uint32_t batch, uint32_t size, uint
                                   .weight = weight,
                                   .weight_to = weight,
                                   .tickets = tickets};
-    c.args.part = small_operand(crn_depthwise_weight_workspace(&c.args));
+    c.args.partial = small_operand(crn_depthwise_weight_workspace(&c.args));
     static crn_launch (*const launches[])(crn_depthwise_args *) = {
         crn_depthwise_launch, crn_depthwise_data_launch, crn_depthwise_weight_launch};
     static const char *const names[] = {"", ", data", ", weights"};
@@ -458,7 +458,7 @@ static void time_loss(uint32_t batch, uint32_t classes) {
                           .gradient = small_operand(bytes),
                           .correct = small_operand(8),
                           .tickets = small_operand(64)};
-    args.part = small_operand(crn_loss_workspace(&args));
+    args.partial = small_operand(crn_loss_workspace(&args));
     GPU(cuMemsetD32, memory, 0, next / 4);
     time_case(run_loss, &args, 5 * bytes, "loss, accuracy and gradient, %ux%u", batch, classes);
 }

@@ -38,7 +38,7 @@ static void run_row_norm_bwd(void *context) {
         a.other = turn((void *)a.other, s->bytes);
     crn_launch launch = crn_row_norm_bwd_launch(&a);
     gpu_start(&launch, &a);
-    if (a.part == NULL)
+    if (a.partial == NULL)
         return;
     launch = crn_row_norm_finish_launch(&a);
     gpu_start(&launch, &a);
@@ -47,7 +47,7 @@ static void run_row_norm_bwd(void *context) {
 static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
     sequences s = {.bytes = (size_t)rows * width * 2};
     begin(3 * s.bytes);
-    s.norm = (crn_row_norm_args){.cut = {.rows = rows, .channels = width},
+    s.norm = (crn_row_norm_args){.tiling = {.rows = rows, .channels = width},
                                  .element = CRN_ELEMENT_BF16,
                                  .centred = centred,
                                  .epsilon = 1e-5f,
@@ -61,7 +61,7 @@ static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
                                  .ggamma = small_operand(width * 4),
                                  .gbeta = centred ? small_operand(width * 4) : NULL};
     s.norm.gx = s.norm.y;
-    s.norm.part = small_operand(crn_row_norm_workspace(&s.norm));
+    s.norm.partial = small_operand(crn_row_norm_workspace(&s.norm));
     const char *name = centred ? "layer norm" : "rms norm";
     time_case(run_row_norm, &s, 2 * s.bytes, "bf16 %s %ux%u", name, rows, width);
     s.norm.added = s.norm.gy;
@@ -73,7 +73,7 @@ static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
     time_case(run_row_norm_bwd, &s, 4 * s.bytes, "bf16 %s %ux%u, backward and addition", name, rows,
               width);
     s.norm.other = NULL;
-    s.norm.part = NULL;
+    s.norm.partial = NULL;
     time_case(run_row_norm_bwd, &s, 3 * s.bytes, "bf16 %s %ux%u, gx only", name, rows, width);
 }
 
@@ -186,7 +186,7 @@ static void time_token_loss(uint32_t rows, uint32_t words) {
                                    .loss = small_operand(4),
                                    .count = small_operand(4),
                                    .tickets = small_operand(64)};
-    s.loss.part = small_operand(crn_token_loss_workspace(&s.loss));
+    s.loss.partial = small_operand(crn_token_loss_workspace(&s.loss));
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)s.loss.labels, 5, rows);
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)s.loss.tickets, 0, 16);
     time_case(run_token_loss, &s, 2 * s.bytes, "bf16 token loss %ux%u", rows, words);
@@ -207,7 +207,7 @@ static void run_sums(void *context) {
 static void time_sums(uint32_t rows, uint32_t width) {
     sequences s = {.bytes = (size_t)rows * width * 2};
     begin(3 * s.bytes);
-    s.sums = (crn_column_sums_args){.cut = {.rows = rows, .channels = width},
+    s.sums = (crn_column_sums_args){.tiling = {.rows = rows, .channels = width},
                                     .element = CRN_ELEMENT_BF16,
                                     .gy_pitch = width,
                                     .y_pitch = width,
@@ -217,7 +217,7 @@ static void time_sums(uint32_t rows, uint32_t width) {
                                     .masked = operand(s.bytes),
                                     .sums = small_operand(width * 4),
                                     .tickets = small_operand(4096)};
-    s.sums.part = small_operand(crn_column_sums_workspace(&s.sums));
+    s.sums.partial = small_operand(crn_column_sums_workspace(&s.sums));
     GPU(cuMemsetD32, (CUdeviceptr)(uintptr_t)s.sums.tickets, 0, 1024);
     time_case(run_sums, &s, s.bytes, "bf16 column sums %ux%u", rows, width);
     s.sums.gate = CRN_GELU_TANH_BWD;

@@ -397,7 +397,7 @@ static void fake_dnn_last_error(char *out, size_t size) {
 
 struct crn_blas_opaque {
     int64_t rows, columns, stride; /* of a layout, by columns */
-    int64_t parts, next;           /* likewise; 0 parts is 1 */
+    int64_t slices, next;          /* likewise; 0 slices is 1 */
     bool half;                     /* likewise: bf16 */
     bool turn_a, turn_b;           /* of a product */
     bool with_bias;                /* likewise */
@@ -432,7 +432,7 @@ static int fake_layout(crn_blas_object *out, int type, uint64_t rows, uint64_t c
 static int fake_set_layout(crn_blas_object layout, int name, const void *value, size_t bytes) {
     MAY_FAIL();
     if (name == CRN_BLAS_BATCH_COUNT && bytes == sizeof(int32_t))
-        layout->parts = *(const int32_t *)value;
+        layout->slices = *(const int32_t *)value;
     else if (name == CRN_BLAS_BATCH_STRIDE && bytes == sizeof(int64_t))
         layout->next = *(const int64_t *)value;
     else
@@ -528,7 +528,7 @@ static void write_number(const struct crn_blas_opaque *of, void *to, int64_t i, 
         ((float *)to)[i] = value;
 }
 
-static void run_part(const product_run *r) {
+static void run_slice(const product_run *r) {
     int64_t depth = r->product.turn_a ? r->a.rows : r->a.columns;
     for (int64_t i = 0; i < r->d.rows; i++)
         for (int64_t j = 0; j < r->d.columns; j++) {
@@ -548,18 +548,18 @@ static void run_part(const product_run *r) {
         }
 }
 
-static int64_t next_part(const struct crn_blas_opaque *of) {
+static int64_t next_slice(const struct crn_blas_opaque *of) {
     return of->next * (of->half ? 2 : 4);
 }
 
 static void run_product(const void *args) {
-    product_run part = *(const product_run *)args;
+    product_run slice = *(const product_run *)args;
     products++;
-    for (int64_t i = 0; i < CRN_MAX(part.d.parts, 1); i++) {
-        run_part(&part);
-        part.at += next_part(&part.a);
-        part.bt += next_part(&part.b);
-        part.dt += next_part(&part.d);
+    for (int64_t i = 0; i < CRN_MAX(slice.d.slices, 1); i++) {
+        run_slice(&slice);
+        slice.at += next_slice(&slice.a);
+        slice.bt += next_slice(&slice.b);
+        slice.dt += next_slice(&slice.d);
     }
 }
 

@@ -11,7 +11,7 @@ static void norm(comparison *at, const cairn_op *op, float *running_mean, float 
     kernel_image x = load(at, op->inputs[0]), y = make(at, op->outputs[0]);
     float *stats =
         wanted(op, 1) ? empty(at, op->outputs[1], 4) : kernel_rig_make(&at->k, 8 * x.channels);
-    crn_norm_args args = {.cut = {.rows = x.batch * x.plane, .channels = x.channels},
+    crn_norm_args args = {.tiling = {.rows = x.batch * x.plane, .channels = x.channels},
                           .element = at->k.element,
                           .flags = at->ref.training ? CRN_NORM_MOVE : CRN_NORM_RUNNING,
                           .x_pitch = x.pitch,
@@ -27,7 +27,7 @@ static void norm(comparison *at, const cairn_op *op, float *running_mean, float 
                           .running_var = running_var,
                           .stats = stats,
                           .tickets = kernel_rig_tickets(&at->k)};
-    args.part = kernel_rig_make(&at->k, crn_norm_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_norm_workspace(&args));
     if (at->ref.training)
         kernel_rig_run(&at->k, crn_norm_statistics_launch(&args), &args);
     else
@@ -43,7 +43,7 @@ static void norm(comparison *at, const cairn_op *op, float *running_mean, float 
 static void norm_bwd(comparison *at, const cairn_op *op) {
     kernel_image x = load(at, op->inputs[0]), gy = load(at, op->inputs[2]), gx = gy;
     uint32_t channels = x.channels;
-    crn_norm_bwd_args args = {.cut = {.rows = x.batch * x.plane, .channels = channels},
+    crn_norm_bwd_args args = {.tiling = {.rows = x.batch * x.plane, .channels = channels},
                               .element = at->k.element,
                               .fixed = !at->ref.training,
                               .x_pitch = x.pitch,
@@ -56,7 +56,7 @@ static void norm_bwd(comparison *at, const cairn_op *op) {
                               .gbeta = wanted(op, 2) ? empty(at, op->outputs[2], 4) : NULL,
                               .sums = kernel_rig_make(&at->k, 8 * channels),
                               .tickets = kernel_rig_tickets(&at->k)};
-    args.part = kernel_rig_make(&at->k, crn_norm_bwd_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_norm_bwd_workspace(&args));
     if (wanted(op, 0)) {
         gx = make(at, op->outputs[0]);
         args.gx = gx.at;
@@ -318,7 +318,7 @@ static void run_depthwise(comparison *at, const crn_conv_args *a, int what) {
     memcpy(args.stride, a->stride, sizeof args.stride);
     memcpy(args.pad, a->pad, sizeof args.pad);
     memcpy(args.dilation, a->dilation, sizeof args.dilation);
-    args.part = kernel_rig_make(&at->k, crn_depthwise_weight_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_depthwise_weight_workspace(&args));
     if (what == GATHER)
         kernel_rig_run(&at->k, crn_depthwise_launch(&args), &args);
     else if (what == SCATTER)
@@ -374,13 +374,13 @@ static void conv_weight(comparison *at, const cairn_op *op, uint32_t large_input
     if (!wanted(op, 1))
         return;
     kernel_image gy = load(at, op->inputs[1]);
-    crn_column_sums_args sums = {.cut = {.rows = gy.batch * gy.plane, .channels = gy.channels},
+    crn_column_sums_args sums = {.tiling = {.rows = gy.batch * gy.plane, .channels = gy.channels},
                                  .element = at->k.element,
                                  .gy_pitch = gy.pitch,
                                  .gy = gy.at,
                                  .sums = empty(at, op->outputs[1], 4),
                                  .tickets = kernel_rig_tickets(&at->k)};
-    sums.part = kernel_rig_make(&at->k, crn_column_sums_workspace(&sums));
+    sums.partial = kernel_rig_make(&at->k, crn_column_sums_workspace(&sums));
     kernel_rig_run(&at->k, crn_column_sums_launch(&sums), &sums);
     compare_floats(at, sums.sums, op->outputs[1], F32_TOLERANCE);
 }

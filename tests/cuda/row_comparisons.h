@@ -183,7 +183,7 @@ static crn_loss_args loss_of(comparison *at, const cairn_op *op) {
                           .smoothing = (float)op->attributes.smoothing,
                           .labels = floats(at, op->inputs[1]),
                           .tickets = kernel_rig_tickets(&at->k)};
-    args.part = kernel_rig_make(&at->k, crn_loss_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_loss_workspace(&args));
     return args;
 }
 

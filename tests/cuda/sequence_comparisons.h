@@ -24,7 +24,7 @@ static crn_row_norm_args row_norm_of(comparison *at, const cairn_op *op, bool ce
                                      float *stats) {
     const cairn_tensor *x = tensor_of(at, op->inputs[0]);
     uint32_t rows = rows_of(x);
-    crn_row_norm_args args = {.cut = {.rows = rows, .channels = last_of(x)},
+    crn_row_norm_args args = {.tiling = {.rows = rows, .channels = last_of(x)},
                               .element = at->k.element,
                               .centred = centred,
                               .epsilon = (float)op->attributes.epsilon,
@@ -32,7 +32,7 @@ static crn_row_norm_args row_norm_of(comparison *at, const cairn_op *op, bool ce
                               .gamma = floats(at, op->params[0]),
                               .mean = centred ? stats : NULL,
                               .inverse = centred ? stats + rows : stats};
-    args.part = kernel_rig_make(&at->k, crn_row_norm_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_row_norm_workspace(&args));
     return args;
 }
 
@@ -91,7 +91,7 @@ static void row_norm_bwd(comparison *at, const cairn_op *op, bool centred) {
     crn_row_norm_args whole = args; /* the gradient is added to another tensor, in its place */
     whole.gx = kernel_rig_copy(&at->k, args.x, bytes);
     whole.other = whole.gx;
-    whole.part = NULL;
+    whole.partial = NULL;
     kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&whole), &whole);
     if (wanted(op, 0))
         args.gx = (void *)args.gy; /* in place */
@@ -280,7 +280,7 @@ static crn_token_loss_args token_loss_of(comparison *at, const cairn_op *op) {
                                 .smoothing = (float)op->attributes.smoothing,
                                 .labels = floats(at, op->inputs[1]),
                                 .tickets = kernel_rig_tickets(&at->k)};
-    args.part = kernel_rig_make(&at->k, crn_token_loss_workspace(&args));
+    args.partial = kernel_rig_make(&at->k, crn_token_loss_workspace(&args));
     return args;
 }
 

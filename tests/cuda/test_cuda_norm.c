@@ -71,7 +71,7 @@ static float as_stored(uint32_t element, float value) {
 }
 
 static crn_norm_args norm_args(kernel_rig *r, matrix x) {
-    crn_norm_args args = {.cut = {.rows = rows, .channels = channels},
+    crn_norm_args args = {.tiling = {.rows = rows, .channels = channels},
                           .element = r->element,
                           .x_pitch = x.image.pitch,
                           .epsilon = (float)EPSILON,
@@ -84,7 +84,7 @@ static crn_norm_args norm_args(kernel_rig *r, matrix x) {
                           .running_var = draw_floats(r, 2, 1),
                           .stats = kernel_rig_make(r, 2 * channels * sizeof(float)),
                           .tickets = kernel_rig_tickets(r)};
-    args.part = kernel_rig_make(r, crn_norm_workspace(&args));
+    args.partial = kernel_rig_make(r, crn_norm_workspace(&args));
     return args;
 }
 
@@ -273,7 +273,7 @@ static backward draw_backward(kernel_rig *r, const variant *v) {
         stats[channels + c] = 1.5f + 0.5f * unit();
     }
     uint32_t pitch = b.x.image.pitch;
-    b.args = (crn_norm_bwd_args){.cut = {.rows = rows, .channels = channels},
+    b.args = (crn_norm_bwd_args){.tiling = {.rows = rows, .channels = channels},
                                  .element = r->element,
                                  .mask = v->mask,
                                  .fixed = v->fixed,
@@ -296,7 +296,7 @@ static backward draw_backward(kernel_rig *r, const variant *v) {
                                  .gbeta = draw_floats(r, 0, 0),
                                  .sums = kernel_rig_make(r, 2 * channels * sizeof(float)),
                                  .tickets = kernel_rig_tickets(r)};
-    b.args.part = kernel_rig_make(r, crn_norm_bwd_workspace(&b.args));
+    b.args.partial = kernel_rig_make(r, crn_norm_bwd_workspace(&b.args));
     return b;
 }
 
@@ -360,7 +360,7 @@ static void test_backward(kernel_rig *r, const variant *v) {
 
 static void test_bias(kernel_rig *r, bool relu) {
     matrix x = draw_matrix(r, 0, 1);
-    crn_bias_args args = {.cut = {.rows = rows, .channels = channels},
+    crn_bias_args args = {.tiling = {.rows = rows, .channels = channels},
                           .element = r->element,
                           .relu = relu,
                           .x_pitch = x.image.pitch,
@@ -379,7 +379,7 @@ static void test_bias(kernel_rig *r, bool relu) {
 }
 
 static crn_column_sums_args sums_of(kernel_rig *r, const matrix *gy, const matrix *y) {
-    crn_column_sums_args args = {.cut = {.rows = rows, .channels = channels},
+    crn_column_sums_args args = {.tiling = {.rows = rows, .channels = channels},
                                  .element = r->element,
                                  .gy_pitch = gy->image.pitch,
                                  .y_pitch = y->image.pitch,
@@ -389,7 +389,7 @@ static crn_column_sums_args sums_of(kernel_rig *r, const matrix *gy, const matri
                                  .masked = gy->image.at,
                                  .sums = draw_floats(r, 0, 0),
                                  .tickets = kernel_rig_tickets(r)};
-    args.part = kernel_rig_make(r, crn_column_sums_workspace(&args));
+    args.partial = kernel_rig_make(r, crn_column_sums_workspace(&args));
     return args;
 }
 

@@ -28,11 +28,11 @@ static const shape shapes[] = {
     {2, 68, 9, 8, 48, {3, 3}, {2, 1}, {1, 1}, {1, 1}, 0},
 };
 
-static uint32_t parts_summed; /* gradients of weights that are sums of parts */
+static uint32_t slices_summed; /* gradients of weights that are sums of slices */
 
 enum { FRACTIONS, WHOLE_LEFT, WHOLE_RIGHT, KINDS };
 
-/* 13 bits for one factor, whose small part is then not zero, and 2 for the other one. */
+/* 13 bits for one factor, whose small term is then not zero, and 2 for the other one. */
 static float draw_number(crn_rng *rng, bool large) {
     int64_t most = large ? 4096 : 1;
     return (float)((int64_t)crn_rng_below(rng, (uint64_t)(2 * most + 1)) - most);
@@ -117,14 +117,14 @@ static sums reference(const crn_split_args *a, uint32_t pass, size_t count) {
 static void compare(const crn_split_args *a, sums want, size_t count, uint32_t kind) {
     for (size_t i = 0; i < count; i++) {
         float got = 0;
-        for (uint32_t part = 0; part < a->parts; part++)
-            got += a->to[part * count + i];
+        for (uint32_t slice = 0; slice < a->slices; slice++)
+            got += a->to[slice * count + i];
         double off = fabs((double)got - want.sum[i]);
         CHECK(kind == FRACTIONS ? off <= TOLERANCE * want.size[i] : off == 0);
     }
 }
 
-/* The parts of the weights, for the kernels that read those. */
+/* The terms of the weights, for the kernels that read those. */
 static void split_weights(kernel_rig *k, uint32_t pass, crn_split_args *a) {
     crn_split_weights_args split = {.filters = a->filters,
                                     .taps = (uint32_t)(a->kernel[0] * a->kernel[1]),
@@ -156,7 +156,7 @@ static bool test_pass(kernel_rig *k, const shape *s, uint32_t pass, uint32_t til
     a.large = draw_values(k, large, rng, kind, true);
     a.small = draw_values(k, pixels * a.filters, rng, kind, pass == CRN_SPLIT_SCATTER);
     a.weight = draw_values(k, weights, rng, kind, false);
-    a.to = kernel_rig_make(k, count * a.parts * sizeof *a.to);
+    a.to = kernel_rig_make(k, count * a.slices * sizeof *a.to);
     if (tile == CRN_SPLIT_HOPPER && pass != CRN_SPLIT_WEIGH)
         split_weights(k, pass, &a);
     kernel_rig_run(k, launch, &a);
@@ -168,7 +168,7 @@ static bool test_pass(kernel_rig *k, const shape *s, uint32_t pass, uint32_t til
                 crn_split_names[tile], kind);
     free(want.sum);
     free(want.size);
-    parts_summed += a.parts > 1;
+    slices_summed += a.slices > 1;
     kernel_rig_clear(k);
     return true;
 }
@@ -180,7 +180,7 @@ int main(void) {
     for (uint32_t i = 0; i < passes; i++)
         for (uint32_t tile = 0; tile < CRN_SPLIT_TILE_COUNT; tile++)
             tested[tile] += test_pass(&k, &shapes[i / 3], i % 3, tile, (i + tile) % KINDS, &rng);
-    CHECK(parts_summed > 0);
+    CHECK(slices_summed > 0);
     CHECK_U64(tested[CRN_SPLIT_64x64], passes);
     CHECK_U64(tested[CRN_SPLIT_64x128], passes);
     CHECK(tested[CRN_SPLIT_HOPPER] > passes / 3);

@@ -183,8 +183,8 @@ static void adam_by_hand(const problem *p, uint32_t i, float *value, float *firs
     float d = gradient_by_hand(p, i);
     float decayed = decay_of(p, i) * before;
     d = !a->decoupled && decay_of(p, i) != 0 ? d + decayed : d;
-    float distance = d - p->first[i], part = a->beta1_rest * distance;
-    *first = p->first[i] + part;
+    float distance = d - p->first[i], added = a->beta1_rest * distance;
+    *first = p->first[i] + added;
     float kept = a->beta2 * p->second[i], square = a->beta2_rest * d * d;
     *second = kept + square;
     float spread = sqrtf(*second) / p->values->root_correction + a->epsilon;
@@ -238,9 +238,9 @@ static void test_squares(kernel_rig *r, bool first, float gathered) {
     problem p = draw_problem(r, gathered);
     double expected = first ? 0 : 16;
     clip(r, &p, 1);
-    p.args.squares = first ? NULL : p.args.squares;
+    p.args.chunk_squares = first ? NULL : p.args.chunk_squares;
     p.args.squares_out = kernel_rig_make(r, sizeof *p.args.squares_out);
-    p.args.parts = kernel_rig_make(r, p.args.count * sizeof *p.args.parts);
+    p.args.chunk_squares = kernel_rig_make(r, p.args.count * sizeof *p.args.chunk_squares);
     for (uint32_t i = 0; i < ELEMENTS; i++) {
         float d = gathered > 0 ? p.sum[i] / gathered : p.gradient[i];
         expected += (double)d * (double)d;
@@ -379,7 +379,7 @@ static void test_no_class(kernel_rig *r, uint32_t classes) {
     args.labels = labels;
     args.loss = kernel_rig_make(r, sizeof *args.loss);
     args.probabilities = logits; /* in place */
-    args.part = kernel_rig_make(r, crn_loss_workspace(&args));
+    args.partial = kernel_rig_make(r, crn_loss_workspace(&args));
     args.tickets = kernel_rig_tickets(r);
     uint64_t *correct = kernel_rig_make(r, sizeof *correct);
     args.correct = correct;

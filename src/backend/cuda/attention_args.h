@@ -1,4 +1,4 @@
-/* attention_args.h: the arguments of the kernels of attention; a part of kernels.h. */
+/* attention_args.h: the arguments of the kernels of attention; included by kernels.h. */
 #ifndef CRN_ATTENTION_ARGS_H
 #define CRN_ATTENTION_ARGS_H
 

@@ -36,9 +36,9 @@ static const void *after(const void *at, int64_t elements, int64_t size) {
     return at == NULL ? NULL : (const char *)at + elements * size;
 }
 
-/* The addresses of the part that begins with sequence n and head kv of the keys. */
-static crn_attention_run part_at(const crn_work *work, const crn_attention_shape *s, int64_t n,
-                                 int64_t kv) {
+/* The addresses of the run that begins with sequence n and head kv of the keys. */
+static crn_attention_run run_at(const crn_work *work, const crn_attention_shape *s, int64_t n,
+                                int64_t kv) {
     const int64_t half = sizeof(uint16_t), group = s->all_heads / s->all_kv_heads;
     int64_t row = (s->all_heads + 2 * s->all_kv_heads) * s->size;
     int64_t q = n * s->tokens * row + kv * group * s->size;
@@ -75,7 +75,7 @@ static void run_by_dnn(crn_work *work, const crn_attention_shape *whole) {
             : NULL;
     for (int64_t n = 0; n < whole->batch && !work->preparing; n += s->batch)
         for (int64_t kv = 0; kv < whole->kv_heads; kv += s->kv_heads) {
-            crn_attention_run run = part_at(work, s, n, kv);
+            crn_attention_run run = run_at(work, s, n, kv);
             run.sums = sums;
             run.workspace = space;
             (void)crn_cuda_dnn_ok(device,

@@ -3,8 +3,8 @@
  *
  * The graph decides whether the gradient is repeatable, not cuDNN's notes: that of the queries is
  * made by one product, not added up in memory. For that it needs a workspace of the square of the
- * tokens. Plans have no addresses, so one for a part of the sequences and heads can be run once for
- * each part, in less workspace. */
+ * tokens. Plans have no addresses, so one for a share of the sequences and heads can be run once
+ * for each share, in less workspace. */
 #ifndef ATTENTION_PLANS_H
 #define ATTENTION_PLANS_H
 

@@ -5,18 +5,18 @@
 #define MOST_WORKSPACE (4u << 20) /* bytes; more is not faster at the sizes of linear layers */
 #define REDUCTIONS 6u             /* all schemes except those that use atomics in place */
 
-/* One layout; `next` elements lead from a part to the next; `pass` is the one that makes it. */
+/* One layout; `next` elements lead from a slice to the next; `pass` is the one that makes it. */
 static int make_layout(const crn_cuda_api *api, const crn_blas_shape *s, crn_blas_pass pass,
                        uint64_t rows, uint64_t columns, int64_t stride, int64_t next,
                        crn_blas_object *out) {
-    int32_t parts = (int32_t)s->parts;
+    int32_t slices = (int32_t)s->slices;
     bool half = s->pass == (int64_t)pass ? s->half_result != 0 : s->half != 0;
     int failed = api->cublasLtMatrixLayoutCreate(out, half ? CRN_BLAS_BF16 : CRN_BLAS_FLOAT, rows,
                                                  columns, stride);
-    if (failed == 0 && parts > 1)
-        failed =
-            api->cublasLtMatrixLayoutSetAttribute(*out, CRN_BLAS_BATCH_COUNT, &parts, sizeof parts);
-    if (failed == 0 && parts > 1)
+    if (failed == 0 && slices > 1)
+        failed = api->cublasLtMatrixLayoutSetAttribute(*out, CRN_BLAS_BATCH_COUNT, &slices,
+                                                       sizeof slices);
+    if (failed == 0 && slices > 1)
         failed =
             api->cublasLtMatrixLayoutSetAttribute(*out, CRN_BLAS_BATCH_STRIDE, &next, sizeof next);
     return failed;

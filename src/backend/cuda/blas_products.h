@@ -10,7 +10,7 @@
  *
  *     CRN_BLAS_Y    y = x w'        CRN_BLAS_GX    x = y w        CRN_BLAS_GW    w = y' x
  *
- * With several parts there are as many of each, one behind the other. */
+ * With several slices there are as many of each, one behind the other. */
 typedef enum crn_blas_pass { CRN_BLAS_Y, CRN_BLAS_GX, CRN_BLAS_GW } crn_blas_pass;
 
 /* There is no padding: shapes can be compared as bytes. */
@@ -18,7 +18,7 @@ typedef struct crn_blas_shape {
     int64_t pass, rows, in, out;
     int64_t y_stride; /* elements from row to row of y */
     int64_t exact;    /* products in full fp32, not TF32 */
-    int64_t parts;    /* 0 is 1 */
+    int64_t slices;   /* 0 is 1 */
     int64_t half;     /* the factors are bf16 */
     int64_t half_result;
     int64_t bias; /* CRN_BLAS_Y: add a bias [out] of the type of the result */

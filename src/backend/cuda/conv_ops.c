@@ -156,7 +156,7 @@ static void run_depthwise(crn_work *work, uint8_t pass, const crn_view *large,
         .tickets = crn_cuda_tickets(work),
     };
     if (pass == CRN_DNN_GW)
-        args.part = crn_cuda_scratch(work, crn_depthwise_weight_workspace(&args));
+        args.partial = crn_cuda_scratch(work, crn_depthwise_weight_workspace(&args));
     if (work->preparing)
         return;
     crn_launch launch = pass == CRN_DNN_Y    ? crn_depthwise_launch(&args)
@@ -265,20 +265,20 @@ static void run_split(crn_work *work, uint8_t pass, const crn_view *large, const
     args.weight = weight;
     args.to = pass == CRN_DNN_Y ? small->at : pass == CRN_DNN_GX ? large->at : weight;
     crn_launch launch = crn_split_launch(split_passes[pass], &args);
-    crn_add_parts_args sum = {.count = args.filters * (uint32_t)(args.kernel[0] * args.kernel[1]) *
-                                       args.channels,
-                              .parts = args.parts,
-                              .to = weight};
-    if (args.parts > 1)
+    crn_add_slices_args sum = {.count = args.filters * (uint32_t)(args.kernel[0] * args.kernel[1]) *
+                                        args.channels,
+                               .slices = args.slices,
+                               .to = weight};
+    if (args.slices > 1)
         sum.from = args.to =
-            crn_cuda_scratch(work, (uint64_t)sum.count * sum.parts * sizeof(float));
+            crn_cuda_scratch(work, (uint64_t)sum.count * sum.slices * sizeof(float));
     if (args.tile == CRN_SPLIT_HOPPER && pass != CRN_DNN_GW)
         split_weights(work, pass, &args);
     if (work->preparing)
         return;
     crn_cuda_launch(work, launch, &args);
-    if (args.parts > 1)
-        crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
+    if (args.slices > 1)
+        crn_cuda_launch(work, crn_add_slices_launch(&sum), &sum);
 }
 
 /* ---- Products, where cuDNN has no fast and repeatable plan ----
@@ -293,14 +293,14 @@ static void run_split(crn_work *work, uint8_t pass, const crn_view *large, const
  *     unfolded [pixels of small, taps * channels]    gradient [filters, taps * channels]
  *     small    [pixels of small, filters]                = small' unfolded
  *
- * The gradient is small and the sum over the pixels is long. So the pixels are cut into parts, each
- * with a gradient, to use the whole GPU; the gradients are added up in the end. */
+ * The gradient is small and the sum over the pixels is long. So the pixels are divided into slices,
+ * each with a gradient, to use the whole GPU; the gradients are added up in the end. */
 
-#ifndef CRN_MOST_UNFOLDED             /* the tests unfold one image at a time, with small parts */
+#ifndef CRN_MOST_UNFOLDED             /* the tests unfold one image at a time, with small slices */
 #define CRN_MOST_UNFOLDED (64u << 20) /* bytes, unless one image has more */
-#define CRN_LEAST_ROWS 128            /* of a part */
+#define CRN_LEAST_ROWS 128            /* of a slice */
 #endif
-#define MOST_PARTS_BYTES (32u << 20)
+#define MOST_SLICE_BYTES (32u << 20)
 #define BLOCKS 264 /* of a product; not of the device, see kernel_launch.c */
 
 /* How many images are unfolded at once: a divisor of the batch, so that all products have one
@@ -312,18 +312,18 @@ static uint32_t images_at_once(uint64_t elements, uint32_t size, uint32_t batch)
     return elements > INT32_MAX / 2 ? 0 : images;
 }
 
-/* Into how many parts the rows of a product are cut; a divisor of them. A block of a product has
+/* The number of slices of the rows of a product, a divisor of them. A block of a product has
  * 128 x 64 elements. */
-static int64_t count_parts(const crn_blas_shape *s) {
+static int64_t count_slices(const crn_blas_shape *s) {
     int64_t tiles = ((s->in + 127) / 128) * ((s->out + 63) / 64);
-    int64_t parts = CRN_MIN((BLOCKS + tiles - 1) / tiles, s->rows / CRN_LEAST_ROWS);
-    parts = CRN_MIN(parts, (int64_t)MOST_PARTS_BYTES / (s->in * s->out * (int64_t)sizeof(float)));
-    while (parts > 1 && s->rows % parts != 0)
-        parts--;
-    return CRN_MAX(parts, 1);
+    int64_t slices = CRN_MIN((BLOCKS + tiles - 1) / tiles, s->rows / CRN_LEAST_ROWS);
+    slices = CRN_MIN(slices, (int64_t)MOST_SLICE_BYTES / (s->in * s->out * (int64_t)sizeof(float)));
+    while (slices > 1 && s->rows % slices != 0)
+        slices--;
+    return CRN_MAX(slices, 1);
 }
 
-/* Whether the large image is cut into large patches that do not overlap. */
+/* Whether the large image is divided into large patches that do not overlap. */
 static bool is_patches(const cairn_attributes *a) {
     return a->kernel[0] * a->kernel[1] >= 64 && a->kernel[0] == a->stride[0] &&
            a->kernel[1] == a->stride[1] && a->pad[0] == 0 && a->pad[1] == 0 && a->pad[2] == 0 &&
@@ -391,18 +391,18 @@ static void run_unfolded(crn_work *work, uint8_t pass, const crn_view *large, co
                             .y_stride = small->pitch,
                             .exact = work->device->exact,
                             .half = large->element == CRN_ELEMENT_BF16};
-    shape.parts = count_parts(&shape);
-    shape.rows /= shape.parts;
+    shape.slices = count_slices(&shape);
+    shape.rows /= shape.slices;
     crn_unfold_args args = unfold_args(a, large, small, pitch);
-    crn_add_parts_args sum = {
-        .count = in * small->channels, .parts = (uint32_t)shape.parts, .to = weight};
+    crn_add_slices_args sum = {
+        .count = in * small->channels, .slices = (uint32_t)shape.slices, .to = weight};
     args.count = images * small->plane * in;
     if (!itself)
         args.to = crn_cuda_scratch(work, (uint64_t)args.count * size);
     float *gradients = weight;
-    if (shape.parts > 1)
+    if (shape.slices > 1)
         sum.from = gradients =
-            crn_cuda_scratch(work, (uint64_t)sum.count * sum.parts * sizeof(float));
+            crn_cuda_scratch(work, (uint64_t)sum.count * sum.slices * sizeof(float));
     uint64_t used = work->used; /* products run one after the other and share their workspace */
     for (uint32_t first = 0; first < (work->preparing ? 1 : large->batch); first += images) {
         args.large = from_image(large, first);
@@ -412,8 +412,8 @@ static void run_unfolded(crn_work *work, uint8_t pass, const crn_view *large, co
         crn_cuda_multiply(work, &shape, itself ? args.large : args.to, gradients,
                           from_image(small, first), first > 0);
     }
-    if (shape.parts > 1 && !work->preparing)
-        crn_cuda_launch(work, crn_add_parts_launch(&sum), &sum);
+    if (shape.slices > 1 && !work->preparing)
+        crn_cuda_launch(work, crn_add_slices_launch(&sum), &sum);
 }
 
 bool crn_cuda_multiplies(const crn_device *device, const crn_site *site) {
@@ -457,7 +457,7 @@ static void add_bias(crn_work *work, const crn_view *to, bool relu) {
     const float *bias = crn_cuda_param(work, 1);
     if (bias == NULL)
         return;
-    crn_bias_args args = {.cut = {.rows = to->rows, .channels = to->channels},
+    crn_bias_args args = {.tiling = {.rows = to->rows, .channels = to->channels},
                           .element = to->element,
                           .relu = relu,
                           .x_pitch = to->pitch,

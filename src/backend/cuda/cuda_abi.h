@@ -1,4 +1,4 @@
-/* cuda_abi.h: the parts of NVIDIA's libraries that Cairn uses: types, constants and functions. So
+/* cuda_abi.h: what Cairn uses of NVIDIA's libraries: types, constants and functions. So
  * CUDA need not be installed to build. The libraries are opened together with a device
  * (cuda_loader.c).
  *

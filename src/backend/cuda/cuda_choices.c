@@ -131,9 +131,9 @@ static bool is_half_product(const crn_device *device, const crn_site *site) {
 
 #define FORWARD_PLANS 2u      /* of versions of cuDNN the second one is faster */
 #define MOST_ATTENTION 4u     /* implementations of a gradient */
-#define FEW_BYTES (64u << 20) /* of workspace: no smaller parts are tried */
+#define FEW_BYTES (64u << 20) /* of workspace: nothing smaller is tried */
 
-/* A quarter of the sequences, or of the heads of one sequence; false: there is no smaller part. */
+/* A quarter of the sequences, or of the heads of one sequence; false: nothing is smaller. */
 static bool make_smaller(crn_attention_shape *shape) {
     int64_t *count = shape->batch > 1 ? &shape->batch : &shape->kv_heads;
     int64_t group = shape->heads / shape->kv_heads, smaller = CRN_MAX(*count / 4, 1);
@@ -146,7 +146,7 @@ static bool make_smaller(crn_attention_shape *shape) {
 }
 
 static cairn_status add_attention_plans(crn_device *device, const crn_site *site,
-                                        const crn_attention_shape *shape, int64_t parts,
+                                        const crn_attention_shape *shape, int64_t runs,
                                         crn_choice *out, uint32_t *count, cairn_error *err) {
     crn_dnn_plan plans[FORWARD_PLANS];
     uint32_t found = 0;
@@ -155,7 +155,7 @@ static cairn_status add_attention_plans(crn_device *device, const crn_site *site
     for (uint32_t i = 0; i < found; i++) {
         char name[32];
         snprintf(name, sizeof name, "cudnn.e%" PRId64 ".%" PRIu32 "%s%.0" PRId64, plans[i].engine,
-                 plans[i].rank, parts > 1 ? ".p" : "", parts > 1 ? parts : 0);
+                 plans[i].rank, runs > 1 ? ".p" : "", runs > 1 ? runs : 0);
         if (status == CAIRN_OK)
             status =
                 add_choice(device, site, &(crn_cuda_recipe){.plan = plans[i], .attention = *shape},
@@ -169,7 +169,7 @@ static cairn_status add_attention_plans(crn_device *device, const crn_site *site
 }
 
 /* The gradient's workspace by cuDNN is proportional to the sequences and heads of a run. Without
- * kernels that need little, some plans for parts are implementations too. */
+ * kernels that need little, some plans of several runs are implementations too. */
 static cairn_status add_attention(crn_device *device, const crn_site *site,
                                   const crn_attention_shape *whole, crn_choice *out,
                                   uint32_t *count, cairn_error *err) {
@@ -185,8 +185,8 @@ static cairn_status add_attention(crn_device *device, const crn_site *site,
     CRN_TRY(add_attention_plans(device, site, &shape, 1, out, count, err));
     while (shape.backward && !hopper && *count > 0 && *count < MOST_ATTENTION &&
            out[*count - 1].workspace > FEW_BYTES && make_smaller(&shape)) {
-        int64_t parts = whole->batch / shape.batch * (whole->kv_heads / shape.kv_heads);
-        CRN_TRY(add_attention_plans(device, site, &shape, parts, out, count, err));
+        int64_t runs = whole->batch / shape.batch * (whole->kv_heads / shape.kv_heads);
+        CRN_TRY(add_attention_plans(device, site, &shape, runs, out, count, err));
     }
     return CAIRN_OK;
 }

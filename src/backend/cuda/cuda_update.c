@@ -16,22 +16,22 @@ static uint64_t count_chunks(const crn_update *update) {
     return count;
 }
 
-static float *part_of(void *base, uint64_t first) {
+static float *chunk_at(void *base, uint64_t first) {
     return base == NULL ? NULL : (float *)base + first;
 }
 
-static void cut(const crn_update *update, crn_chunk_addresses *out) {
+static void list_chunks(const crn_update *update, crn_chunk_addresses *out) {
     uint32_t own = update->slot_count - update->has_sum;
     for (uint32_t i = 0; i < update->count; i++) {
         const crn_parameter *p = &update->parameters[i];
         for (uint64_t first = 0; p->gradient != NULL && first < p->elements; first += CRN_CHUNK)
             *out++ = (crn_chunk_addresses){
-                .value = part_of(p->value, first),
+                .value = chunk_at(p->value, first),
                 .copy = p->copy == NULL ? NULL : (uint16_t *)p->copy + first,
                 .gradient = (const float *)p->gradient + first,
-                .slots = {own > 0 ? part_of(p->slots[0], first) : NULL,
-                          own > 1 ? part_of(p->slots[1], first) : NULL},
-                .sum = update->has_sum ? part_of(p->slots[update->slot_count - 1], first) : NULL,
+                .slots = {own > 0 ? chunk_at(p->slots[0], first) : NULL,
+                          own > 1 ? chunk_at(p->slots[1], first) : NULL},
+                .sum = update->has_sum ? chunk_at(p->slots[update->slot_count - 1], first) : NULL,
                 .count = (uint32_t)CRN_MIN(p->elements - first, CRN_CHUNK),
                 .no_decay = p->no_decay};
     }
@@ -44,7 +44,7 @@ static cairn_status fill_table(crn_queue *queue, const crn_update *update, table
     crn_chunk_addresses *host = crn_resize(&device->allocator, NULL, 0, (size_t)made->bytes);
     if (host == NULL)
         return crn_fail_memory(err);
-    cut(update, host);
+    list_chunks(update, host);
     CUstream stream = device->streams[CRN_COMPUTE];
     (void)crn_cuda_ok(device,
                       device->api->cuMemcpyAsync((CUdeviceptr)(uintptr_t)made->chunks,
@@ -107,7 +107,7 @@ void crn_cuda_do_update(crn_queue *queue, const crn_cuda_action *action) {
                             .clip = update->clip,
                             .squares = update->squares,
                             .squares_out = update->squares_out,
-                            .parts = (double *)(void *)(made->chunks + made->count)};
+                            .chunk_squares = (double *)(void *)(made->chunks + made->count)};
     if (action->kind == CRN_DO_SQUARES) {
         crn_cuda_launch(&work, crn_square_chunks_launch(&args), &args);
         crn_cuda_launch(&work, crn_add_squares_launch(&args), &args);

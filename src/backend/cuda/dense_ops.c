@@ -66,7 +66,7 @@ static crn_blas_shape linear_product(const crn_work *work, crn_blas_pass pass, u
 }
 
 static void add_bias(crn_work *work, uint32_t rows, uint32_t out, void *y, crn_element element) {
-    crn_bias_args args = {.cut = {.rows = rows, .channels = out},
+    crn_bias_args args = {.tiling = {.rows = rows, .channels = out},
                           .element = element,
                           .x_pitch = out,
                           .y_pitch = out,
@@ -76,7 +76,7 @@ static void add_bias(crn_work *work, uint32_t rows, uint32_t out, void *y, crn_e
     crn_cuda_launch(work, crn_bias_launch(&args), &args);
 }
 
-/* x [N, F] -> y [N, O] = x W' + b. The bias is a part of the product if cuBLASLt can add it. */
+/* x [N, F] -> y [N, O] = x W' + b. The bias is added in the product if cuBLASLt can do that. */
 void crn_cuda_linear(crn_work *work) {
     const cairn_op *op = work->call->op;
     const cairn_tensor *x = crn_cuda_tensor(work, op->inputs[0]);
@@ -171,7 +171,7 @@ static head head_of(crn_work *work) {
                                    .tickets = crn_cuda_tickets(work)};
     h.hits = crn_cuda_scratch(work, sizeof *h.hits);
     h.loss.count = crn_cuda_scratch(work, sizeof *h.loss.count);
-    h.loss.part = crn_cuda_scratch(work, crn_token_loss_workspace(&h.loss));
+    h.loss.partial = crn_cuda_scratch(work, crn_token_loss_workspace(&h.loss));
     h.logits = crn_cuda_library_scratch(work, (uint64_t)h.rows * h.words * h.size);
     h.loss.logits = h.loss.probabilities = h.loss.gradient = h.logits;
     return h;

@@ -4,7 +4,7 @@
  * function compute the form and the grid, and start the kernel of that id with the struct:
  *
  *     crn_norm_args args = {...};
- *     crn_launch launch = crn_norm_statistics_launch(&args);   (may fill in fields, see `cut`)
+ *     crn_launch launch = crn_norm_statistics_launch(&args);   (may fill in fields, see `tiling`)
  *     start crn_kernel_list[launch.kernel].name with launch.blocks, launch.threads and args
  *
  * There is one source for two targets: kernels/all_kernels.c is CUDA for nvcc, and C11 for other
@@ -23,7 +23,7 @@
  * and element by element otherwise ("narrow"). The bits may differ between the two, so the same op
  * must always have the same pitches.
  *
- * Scratch: `part`, of as many bytes as crn_NAME_workspace() says, with any content. `tickets`:
+ * Scratch: `partial`, of as many bytes as crn_NAME_workspace() says, with any content. `tickets`:
  * as many counters as crn_launch says, zero before the first launch that uses them, and zero again
  * after each; launches that may run at the same time need different ones.
  *
@@ -54,18 +54,18 @@ typedef struct crn_step_values {
     uint32_t reserved[4];
 } crn_step_values;
 
-/* ---- How a matrix of rows x channels is cut into blocks; filled in by launch functions ----
+/* ---- How a matrix of rows x channels is divided into blocks; filled in by launch functions ----
  *
  *            tile 0         tile 1          a block: `lanes` packs of channels side by side,
  *     strip 0 | block 0    | block 1  |     `groups` rows at a time, until its `strip` rows
  *     strip 1 | block 2    | block 3  |     are done
  */
-typedef struct crn_cut {
+typedef struct crn_tiling {
     uint32_t rows, channels;
     uint32_t packs; /* of a row; a thread takes one at a time: 16 bytes or one element */
     uint32_t lanes, tiles;
     uint32_t groups, strip, strips;
-} crn_cut;
+} crn_tiling;
 
 /* ---- Batch-norm ----
  *
@@ -85,7 +85,7 @@ enum {
 };
 
 typedef struct crn_norm_args {
-    crn_cut cut; /* the caller gives rows and channels */
+    crn_tiling tiling; /* the caller gives rows and channels */
     uint32_t element, flags;
     uint32_t x_pitch, y_pitch, added_pitch;
     float epsilon, momentum, keep; /* keep: 1 - momentum, rounded once */
@@ -96,7 +96,7 @@ typedef struct crn_norm_args {
     float *running_mean, *running_var;
     float *stats; /* [2, C]: mean, 1/deviation; written by statistics and running, read by apply */
     float *kept;  /* [2, C], or NULL: a copy of `stats` that statistics makes */
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_norm_args;
 
@@ -112,7 +112,7 @@ enum {
  * reduce makes the sums, and writes g to `masked` if that is given; then spread reads it there and
  * does not mask again. `masked` may be gy, gy2 or y; gx may be gy, x, masked or other. */
 typedef struct crn_norm_bwd_args {
-    crn_cut cut; /* the caller gives rows and channels */
+    crn_tiling tiling; /* the caller gives rows and channels */
     uint32_t element, mask;
     uint32_t fixed; /* the statistics do not depend on x (inference): no means are subtracted */
     uint32_t x_pitch, gy_pitch, gy2_pitch, y_pitch, masked_pitch, gx_pitch, other_pitch;
@@ -127,7 +127,7 @@ typedef struct crn_norm_bwd_args {
     const float *stats;
     float *ggamma, *gbeta; /* [C], or NULL */
     float *sums;           /* [2, C] scratch: ggamma and gbeta, for spread */
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_norm_bwd_args;
 
@@ -155,7 +155,7 @@ typedef struct crn_pointwise_args {
 
 /* y = x + bias, or max(0, x + bias); y may be x */
 typedef struct crn_bias_args {
-    crn_cut cut; /* the caller gives rows and channels */
+    crn_tiling tiling; /* the caller gives rows and channels */
     uint32_t element, relu;
     uint32_t x_pitch, y_pitch;
     const void *x;
@@ -170,7 +170,7 @@ typedef struct crn_bias_args {
 #define CRN_SUMS_RELU 1u
 
 typedef struct crn_column_sums_args {
-    crn_cut cut; /* the caller gives rows and channels */
+    crn_tiling tiling; /* the caller gives rows and channels */
     uint32_t element;
     uint32_t gate; /* or 0 */
     uint32_t gy_pitch, y_pitch, masked_pitch;
@@ -178,7 +178,7 @@ typedef struct crn_column_sums_args {
     const void *y; /* with a gate */
     void *masked;  /* likewise */
     float *sums;
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_column_sums_args;
 
@@ -249,7 +249,7 @@ typedef struct crn_pool_args {
 #define CRN_DEPTHWISE_TAPS 49u
 
 typedef struct crn_depthwise_args {
-    crn_cut cut; /* filled in */
+    crn_tiling tiling; /* filled in */
     uint32_t element, channels;
     uint32_t batch, height, width, small_height, small_width;
     uint32_t large_pitch, small_pitch;
@@ -259,7 +259,7 @@ typedef struct crn_depthwise_args {
     const float *weight;
     const float *bias; /* or NULL */
     float *weight_to;
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_depthwise_args;
 
@@ -330,12 +330,12 @@ typedef struct crn_unfold_args {
     void *to;
 } crn_unfold_args;
 
-/* to[i] = the sum over all parts of from[part * count + i], in their order */
-typedef struct crn_add_parts_args {
-    uint32_t count, parts;
+/* to[i] = the sum over all slices of from[slice * count + i], in their order */
+typedef struct crn_add_slices_args {
+    uint32_t count, slices;
     const float *from;
     float *to;
-} crn_add_parts_args;
+} crn_add_slices_args;
 
 /* ---- Loss ----
  *
@@ -355,11 +355,11 @@ typedef struct crn_loss_args {
     float *loss;           /* forward: the mean, or NULL */
     void *gradient;        /* backward: of the logits; may be probabilities */
     uint64_t *correct;     /* counting: adds how often the label was the likeliest class */
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_loss_args;
 
-/* ---- The pointwise part of recurrent cells ----
+/* ---- The pointwise ops of recurrent cells ----
  *
  * Forward: z [N, G*H] are the products x W_ih', and z2 [N, G*H] those with h, or NULL if z is the
  * sum of both. Backward: makes the gradient before the activations, [G, N, H]. `before` may be gh
@@ -382,8 +382,8 @@ typedef struct crn_cell_args {
  * are multiples of 16 bytes. gather_gradients adds gradients of micro-batches to `sum`, or copies
  * them if values->first is set. sgd and adam use sum / gathered instead of the gradient if
  * values->gathered > 0, multiplied by clip / (sqrt(*squares) + 1e-6) if there are squares and that
- * is less than 1. square_chunks sums the squares of each chunk into `parts`; add_squares, in one
- * block, adds them to *squares into *squares_out. */
+ * is less than 1. square_chunks sums the squares of each chunk into `chunk_squares`; add_squares,
+ * in one block, adds them to *squares into *squares_out. */
 #define CRN_CHUNK 4096u
 
 typedef struct crn_chunk_addresses {
@@ -407,7 +407,7 @@ typedef struct crn_update_args {
     float clip;
     const float *squares; /* or NULL */
     float *squares_out;
-    double *parts; /* per chunk */
+    double *chunk_squares; /* per chunk */
 } crn_update_args;
 
 /* ---- Patterns and checks ----
@@ -474,7 +474,7 @@ uint32_t crn_kernel_shared_bytes(crn_kernel_id kernel);
 int crn_norm_is_whole(const crn_norm_args *given);
 int crn_norm_bwd_is_whole(const crn_norm_bwd_args *given);
 
-/* Bytes that `part` must have, a multiple of 16; needs no addresses, only shapes and pitches. */
+/* Bytes that `partial` must have, a multiple of 16; needs no addresses, only shapes and pitches. */
 uint64_t crn_norm_workspace(const crn_norm_args *given);         /* statistics */
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given); /* reduce */
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given);

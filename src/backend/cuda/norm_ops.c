@@ -6,7 +6,7 @@
 
 static crn_norm_args forward_args(const crn_work *work, const crn_view *x, const crn_view *y) {
     const cairn_attributes *a = &work->call->op->attributes;
-    return (crn_norm_args){.cut = {.rows = x->rows, .channels = x->channels},
+    return (crn_norm_args){.tiling = {.rows = x->rows, .channels = x->channels},
                            .element = x->element,
                            .x_pitch = x->pitch,
                            .y_pitch = y->pitch,
@@ -28,7 +28,7 @@ void crn_cuda_norm_with(crn_work *work, const crn_call *add, const crn_call *rel
     crn_view x = crn_cuda_view_in(work, 0), y = crn_cuda_view_out(work, 0);
     crn_norm_args args = forward_args(work, &x, &y);
     float *spare = crn_cuda_scratch(work, 2 * (uint64_t)x.channels * sizeof(float));
-    args.part = crn_cuda_scratch(work, crn_norm_workspace(&args));
+    args.partial = crn_cuda_scratch(work, crn_norm_workspace(&args));
     if (work->preparing)
         return;
     args.stats = crn_cuda_out(work, 1) != NULL ? crn_cuda_out(work, 1) : spare;
@@ -75,7 +75,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
     bool wanted = crn_cuda_wants(work, 0);
     if (wanted)
         gx = crn_cuda_view_out(work, 0);
-    crn_norm_bwd_args args = {.cut = {.rows = x.rows, .channels = x.channels},
+    crn_norm_bwd_args args = {.tiling = {.rows = x.rows, .channels = x.channels},
                               .element = x.element,
                               .fixed = !work->call->training,
                               .x_pitch = x.pitch,
@@ -93,7 +93,7 @@ void crn_cuda_norm_bwd_with(crn_work *work, const crn_call *accumulate, const cr
                               .gbeta = crn_cuda_out(work, 2),
                               .tickets = crn_cuda_tickets(work)};
     args.sums = crn_cuda_scratch(work, 2 * (uint64_t)x.channels * sizeof(float));
-    args.part = crn_cuda_scratch(work, crn_norm_bwd_workspace(&args));
+    args.partial = crn_cuda_scratch(work, crn_norm_bwd_workspace(&args));
     if (relu != NULL) {
         args.mask = CRN_MASK_Y;
         args.y = relu->inputs[0];

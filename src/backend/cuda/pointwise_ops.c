@@ -236,7 +236,7 @@ void crn_cuda_cross_entropy(crn_work *work) {
     args.logits = crn_cuda_plain_in(work, 0);
     args.probabilities = wanted ? crn_cuda_plain_out(work, 1) : NULL;
     args.loss = crn_cuda_out(work, 0);
-    args.part = crn_cuda_scratch(work, crn_loss_workspace(&args));
+    args.partial = crn_cuda_scratch(work, crn_loss_workspace(&args));
     if (!work->preparing)
         crn_cuda_launch(work, crn_cross_entropy_launch(&args), &args);
     if (wanted)
@@ -276,6 +276,6 @@ void crn_cuda_count_hits(crn_work *work, uint64_t *correct) {
         args.probabilities = crn_cuda_plain_in(work, 0);
     }
     args.correct = correct;
-    args.part = crn_cuda_scratch(work, crn_loss_workspace(&args));
+    args.partial = crn_cuda_scratch(work, crn_loss_workspace(&args));
     crn_cuda_launch(work, crn_count_correct_launch(&args), &args);
 }

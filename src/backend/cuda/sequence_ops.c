@@ -46,7 +46,7 @@ static void matrix_done(crn_work *work, uint32_t index, const matrix *m) {
 
 static crn_row_norm_args norm_args(const crn_work *work, const matrix *x, bool centred,
                                    float *stats) {
-    return (crn_row_norm_args){.cut = {.rows = x->rows, .channels = x->width},
+    return (crn_row_norm_args){.tiling = {.rows = x->rows, .channels = x->width},
                                .element = x->element,
                                .centred = centred,
                                .epsilon = (float)work->call->op->attributes.epsilon,
@@ -100,10 +100,10 @@ static void differentiate(crn_work *work, bool centred, const crn_call *sum) {
         args.other = sum->inputs[sum->inputs[0] == gx.at ? 1 : 0];
     }
     if (crn_cuda_wants(work, 1) || crn_cuda_wants(work, 2))
-        args.part = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
+        args.partial = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
     if (!work->preparing) {
         crn_cuda_launch(work, crn_row_norm_bwd_launch(&args), &args);
-        if (args.part != NULL)
+        if (args.partial != NULL)
             crn_cuda_launch(work, crn_row_norm_finish_launch(&args), &args);
     }
     matrix_done(work, 0, &gx);
@@ -402,7 +402,7 @@ void crn_cuda_token_cross_entropy(crn_work *work) {
     args.logits = logits.at;
     args.probabilities = probabilities.at;
     args.loss = crn_cuda_out(work, 0);
-    args.part = crn_cuda_scratch(work, crn_token_loss_workspace(&args));
+    args.partial = crn_cuda_scratch(work, crn_token_loss_workspace(&args));
     if (makes_gradient(&logits)) {
         args.count = crn_cuda_scratch(work, sizeof *args.count);
         if (!work->preparing)

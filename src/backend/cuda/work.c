@@ -105,7 +105,7 @@ static void multiply_ourselves(crn_work *work, const crn_blas_shape *s, crn_matr
     crn_matrix w_turned = {w.at, w.column, w.row, w.next, w.element};
     crn_matrix y_turned = {y.at, y.column, y.row, y.next, y.element};
     uint32_t rows = (uint32_t)s->rows, in = (uint32_t)s->in, out = (uint32_t)s->out;
-    crn_matmul_args args = {.batch = (uint32_t)CRN_MAX(s->parts, 1), .add = add};
+    crn_matmul_args args = {.batch = (uint32_t)CRN_MAX(s->slices, 1), .add = add};
     if (s->pass == CRN_BLAS_Y) {
         args.m = rows, args.n = out, args.k = in;
         args.a = x, args.b = w_turned, args.c = y;
@@ -163,7 +163,7 @@ bool crn_cuda_multiply_with_bias(crn_work *work, const crn_blas_shape *shape, co
 }
 
 static crn_column_sums_args sums_of(const crn_view *gy) {
-    return (crn_column_sums_args){.cut = {.rows = gy->rows, .channels = gy->channels},
+    return (crn_column_sums_args){.tiling = {.rows = gy->rows, .channels = gy->channels},
                                   .element = gy->element,
                                   .gy_pitch = gy->pitch,
                                   .y_pitch = gy->pitch,
@@ -193,7 +193,7 @@ void crn_cuda_column_sums(crn_work *work, const crn_view *gy, float *sums, const
         args.masked = gate->outputs[0];
     }
     uint64_t bytes = crn_cuda_column_sums_bytes(gy);
-    args.part = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);
+    args.partial = work->side != NULL ? work->side : crn_cuda_scratch(work, bytes);
     if (!work->preparing)
         crn_cuda_launch(work, crn_column_sums_launch(&args), &args);
 }

@@ -138,7 +138,7 @@ CRN_DEVICE void store_rows(const crn_attention_args *CRN_RESTRICT p, crn_grid g,
 /* Scores of a tile become exp(score - largest so far); the sums so far are scaled to that. Eight
  * threads have a row, WIDE / 8 columns each. Begins after a barrier and ends with one. */
 CRN_DEVICE void soften(const crn_attention_args *CRN_RESTRICT p, crn_grid g, uint32_t first_row,
-                       uint32_t first_column, float *scores, float *part, float *largest,
+                       uint32_t first_column, float *scores, float *partial, float *largest,
                        float *total, float *factor, float *sums) {
     CRN_EACH_THREAD(t) {
         uint32_t row = t / 8, each = WIDE / 8;
@@ -150,13 +150,13 @@ CRN_DEVICE void soften(const crn_attention_args *CRN_RESTRICT p, crn_grid g, uin
             scores[row * WIDE + j] = s;
             most = s > most ? s : most;
         }
-        part[t] = most;
+        partial[t] = most;
     }
     CRN_BARRIER();
     CRN_FIRST_THREADS(t, p->tile) {
         float most = largest[t];
         for (uint32_t i = 0; i < 8; i++)
-            most = part[8 * t + i] > most ? part[8 * t + i] : most;
+            most = partial[8 * t + i] > most ? partial[8 * t + i] : most;
         factor[t] = crn_exp(largest[t] - most);
         largest[t] = most;
     }
@@ -169,7 +169,7 @@ CRN_DEVICE void soften(const crn_attention_args *CRN_RESTRICT p, crn_grid g, uin
             scores[row * WIDE + j] = value;
             sum += value;
         }
-        part[t] = sum;
+        partial[t] = sum;
         for (uint32_t e = t; e < p->tile * p->size; e += g.threads)
             sums[e] *= factor[e / p->size];
     }
@@ -177,7 +177,7 @@ CRN_DEVICE void soften(const crn_attention_args *CRN_RESTRICT p, crn_grid g, uin
     CRN_FIRST_THREADS(t, p->tile) {
         float sum = total[t] * factor[t];
         for (uint32_t i = 0; i < 8; i++)
-            sum += part[8 * t + i];
+            sum += partial[8 * t + i];
         total[t] = sum;
     }
     CRN_BARRIER();
@@ -188,7 +188,7 @@ CRN_KERNEL_OF(FORM(attention), crn_attention_args, 256, 2) {
     CRN_SHARED(float, sums, MOST);
     CRN_SHARED(float, scores, SCORES);
     CRN_SHARED(float, chunks, 2 * WIDE * CHUNK);
-    CRN_SHARED(float, part, 256);
+    CRN_SHARED(float, partial, 256);
     CRN_SHARED(float, rows, 3 * WIDE);
     float *largest = rows, *total = rows + WIDE, *factor = rows + 2 * WIDE;
     uint32_t head = g.x % p->heads, first = g.x / p->heads * p->tile;
@@ -206,7 +206,7 @@ CRN_KERNEL_OF(FORM(attention), crn_attention_args, 256, 2) {
         CRN_BARRIER();
         make_scores(p, g, queries, head_of(p, p->x, all, g.y, key, column), p->tile, chunks,
                     scores);
-        soften(p, g, first, column, scores, part, largest, total, factor, sums);
+        soften(p, g, first, column, scores, partial, largest, total, factor, sums);
         add_rows(p, g, scores, head_of(p, p->x, all, g.y, key + p->kv_heads, column), p->tile,
                  chunks, sums);
     }

@@ -1,4 +1,4 @@
-/* cell_kernels.h: the part of recurrent cells after the products with weights, and in the backward
+/* cell_kernels.h: what recurrent cells do after the products with weights, and in the backward
  * before them; no guard. See pack.h and ref_recurrent.c. A thread has one unit of one sample. */
 
 #define before_activation FORM(cell_before_activation)

@@ -8,16 +8,16 @@
 /* relu is a constant here */
 CRN_DEVICE void bias_rows(const crn_bias_args *CRN_RESTRICT p, crn_place at, int relu) {
     uint32_t c = at.column * PACK;
-    pack bias = get_floats(p->bias, c, p->cut.channels);
-    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
+    pack bias = get_floats(p->bias, c, p->tiling.channels);
+    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->tiling.groups) {
         raw x[bias_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i < at.end)
                 x[u] = fetch(p->x, i * p->x_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             pack value = open(x[u]);
@@ -32,9 +32,9 @@ CRN_DEVICE void bias_rows(const crn_bias_args *CRN_RESTRICT p, crn_place at, int
 
 /* x -> x + bias, or max(0, x + bias) */
 CRN_KERNEL_OF(FORM(bias), crn_bias_args, CRN_COLUMN_THREADS, 2) {
-    uint32_t tile = g.x % p->cut.tiles, strip = g.x / p->cut.tiles;
+    uint32_t tile = g.x % p->tiling.tiles, strip = g.x / p->tiling.tiles;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(&p->cut, tile, strip, t);
+        crn_place at = crn_place_of(&p->tiling, tile, strip, t);
         if (at.first == at.end)
             continue;
         if (p->relu)
@@ -49,10 +49,10 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
                             uint32_t t, uint32_t gate) {
     uint32_t c = at.column * PACK;
     pack sum = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->tiling.groups) {
         raw gy[bias_rows_at_once], y[bias_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             gy[u] = fetch(p->gy, i * p->gy_pitch + c);
@@ -60,7 +60,7 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
                 y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             pack gradient = open(gy[u]), decides = gate ? open(y[u]) : no_pack();
@@ -89,10 +89,10 @@ CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_plac
 CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(float, s, CRN_COLUMN_THREADS *PACK);
     CRN_SHARED(uint32_t, last, 1);
-    const crn_cut *cut = &p->cut;
-    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
+    const crn_tiling *tiling = &p->tiling;
+    uint32_t tile = g.x % tiling->tiles, strip = g.x / tiling->tiles, wide = tiling->lanes * PACK;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(cut, tile, strip, t);
+        crn_place at = crn_place_of(tiling, tile, strip, t);
         if (p->gate == CRN_SUMS_RELU)
             sum_columns(p, at, s, t, CRN_SUMS_RELU);
         else if (p->gate == CRN_GELU_BWD)
@@ -102,11 +102,11 @@ CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
         else
             sum_columns(p, at, s, t, 0);
     }
-    float *part = (float *)p->part + (size_t)tile * cut->strips * wide;
-    if (!add_up(cut, g, strip, s, 1, part, p->tickets + tile, last))
+    float *partial = (float *)p->partial + (size_t)tile * tiling->strips * wide;
+    if (!add_up(tiling, g, strip, s, 1, partial, p->tickets + tile, last))
         return;
     CRN_EACH_THREAD(t) {
-        for (uint32_t i = t; i < wide && tile * wide + i < cut->channels; i += g.threads)
+        for (uint32_t i = t; i < wide && tile * wide + i < tiling->channels; i += g.threads)
             p->sums[tile * wide + i] = sum_at(s, 0, 0, i);
     }
 }

@@ -20,14 +20,15 @@ typedef struct crn_place {
     uint32_t first, end; /* rows; first == end: the thread has none */
 } crn_place;
 
-CRN_DEVICE crn_place crn_place_of(const crn_cut *cut, uint32_t tile, uint32_t strip, uint32_t t) {
+CRN_DEVICE crn_place crn_place_of(const crn_tiling *tiling, uint32_t tile, uint32_t strip,
+                                  uint32_t t) {
     crn_place at;
-    at.group = t / cut->lanes;
-    at.lane = t % cut->lanes;
-    at.column = tile * cut->lanes + at.lane;
-    at.end = crn_min_u32((strip + 1) * cut->strip, cut->rows);
-    at.first = strip * cut->strip + at.group;
-    if (at.group >= cut->groups || at.column >= cut->packs || at.first > at.end)
+    at.group = t / tiling->lanes;
+    at.lane = t % tiling->lanes;
+    at.column = tile * tiling->lanes + at.lane;
+    at.end = crn_min_u32((strip + 1) * tiling->strip, tiling->rows);
+    at.first = strip * tiling->strip + at.group;
+    if (at.group >= tiling->groups || at.column >= tiling->packs || at.first > at.end)
         at.first = at.end;
     return at;
 }

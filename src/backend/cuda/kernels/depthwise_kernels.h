@@ -41,7 +41,7 @@ typedef struct some_pixels {
 /* weight [C, taps] -> w [taps, lanes * PACK], reversed if `turn` */
 CRN_DEVICE void load_filters(const crn_depthwise_args *CRN_RESTRICT p, crn_grid g, int turn,
                              float *w) {
-    uint32_t wide = p->cut.lanes * PACK, taps = (uint32_t)(p->kernel[0] * p->kernel[1]);
+    uint32_t wide = p->tiling.lanes * PACK, taps = (uint32_t)(p->kernel[0] * p->kernel[1]);
     CRN_EACH_THREAD(t) {
         for (uint32_t i = t; i < wide * taps; i += g.threads) {
             uint32_t c = g.y * wide + i / taps, tap = i % taps;
@@ -138,7 +138,7 @@ CRN_DEVICE void make_pixels(const crn_depthwise_args *CRN_RESTRICT p, const filt
 
 CRN_DEVICE void walk(const crn_depthwise_args *CRN_RESTRICT p, crn_grid g, const filters *f,
                      const float *w) {
-    uint32_t lanes = p->cut.lanes, beside = ((uint32_t)f->width + columns - 1) / columns;
+    uint32_t lanes = p->tiling.lanes, beside = ((uint32_t)f->width + columns - 1) / columns;
     uint32_t all = p->batch * (uint32_t)f->rows * beside, each = g.threads / lanes;
     CRN_EACH_THREAD(t) {
         uint32_t lane = t % lanes, c = (g.y * lanes + lane) * PACK;
@@ -245,7 +245,7 @@ CRN_DEVICE row_sums weigh_lane(const crn_depthwise_args *CRN_RESTRICT p, crn_pla
     row_sums sums;
     uint32_t c = at.column * PACK;
     CRN_UNROLL for (uint32_t tap = 0; tap < CRN_DEPTHWISE_WIDE; tap++) sums.at[tap] = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += p->tiling.groups) {
         uint32_t n = row / p->small_height;
         int32_t i =
             (int32_t)(row % p->small_height) * p->stride[0] + tap_row * p->dilation[0] - p->pad[0];
@@ -269,19 +269,19 @@ CRN_DEVICE row_sums weigh_lane(const crn_depthwise_args *CRN_RESTRICT p, crn_pla
 CRN_KERNEL_OF(FORM(depthwise_weight), crn_depthwise_args, weight_threads, 2) {
     CRN_SHARED(float, s, CRN_DEPTHWISE_WIDE *weight_threads *PACK);
     CRN_SHARED(uint32_t, last, 1);
-    const crn_cut *cut = &p->cut;
-    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
-    uint32_t taps = (uint32_t)p->kernel[1], number = g.y * cut->tiles + tile;
+    const crn_tiling *tiling = &p->tiling;
+    uint32_t tile = g.x % tiling->tiles, strip = g.x / tiling->tiles, wide = tiling->lanes * PACK;
+    uint32_t taps = (uint32_t)p->kernel[1], number = g.y * tiling->tiles + tile;
     CRN_EACH_THREAD(t) {
-        row_sums sums = weigh_lane(p, crn_place_of(cut, tile, strip, t), (int32_t)g.y);
+        row_sums sums = weigh_lane(p, crn_place_of(tiling, tile, strip, t), (int32_t)g.y);
         CRN_UNROLL for (uint32_t tap = 0; tap < CRN_DEPTHWISE_WIDE; tap++) {
             EACH(k) {
                 sum_of(s, weight_threads, tap, t, k) = sums.at[tap].at[k];
             }
         }
     }
-    float *part = (float *)p->part + (size_t)number * cut->strips * taps * wide;
-    if (!add_up(cut, g, strip, s, taps, part, p->tickets + number, last))
+    float *partial = (float *)p->partial + (size_t)number * tiling->strips * taps * wide;
+    if (!add_up(tiling, g, strip, s, taps, partial, p->tickets + number, last))
         return;
     CRN_EACH_THREAD(t) {
         for (uint32_t i = t; i < wide && tile * wide + i < p->channels; i += g.threads)

@@ -87,11 +87,11 @@ CRN_DEVICE void crn_count_up_long(uint64_t *counter, uint32_t by) {
 }
 
 /* Access what other blocks of the same launch write or read, without the first-level cache. */
-CRN_DEVICE float crn_read_shared_part(const float *at) {
+CRN_DEVICE float crn_read_shared_partial(const float *at) {
     return __ldcg(at);
 }
 
-CRN_DEVICE void crn_write_shared_part(float *at, float value) {
+CRN_DEVICE void crn_write_shared_partial(float *at, float value) {
     __stcg(at, value);
 }
 
@@ -140,11 +140,11 @@ CRN_DEVICE void crn_count_up_long(uint64_t *counter, uint32_t by) {
     *counter += by;
 }
 
-CRN_DEVICE float crn_read_shared_part(const float *at) {
+CRN_DEVICE float crn_read_shared_partial(const float *at) {
     return *at;
 }
 
-CRN_DEVICE void crn_write_shared_part(float *at, float value) {
+CRN_DEVICE void crn_write_shared_partial(float *at, float value) {
     *at = value;
 }
 

@@ -14,16 +14,16 @@
 #define held_sum FORM(held_sum)
 #define held_barrier FORM(held_barrier)
 #define held_load FORM(held_load)
-#define held_part FORM(held_part)
+#define held_partial FORM(held_partial)
 #define held_apply FORM(held_apply)
 #define held_norms FORM(held_norms)
 
 /* Where pack u of a thread begins. */
 #define HELD_COLUMN(u) (((u)*lanes + lane) * PACK)
 
-/* Call `function` with the constant that p->cut.lanes is, as its last argument. */
+/* Call `function` with the constant that p->tiling.lanes is, as its last argument. */
 #define HELD_CASES(function, ...)                                                                  \
-    switch (p->cut.lanes) {                                                                        \
+    switch (p->tiling.lanes) {                                                                     \
     case 32:                                                                                       \
         function(__VA_ARGS__, 32);                                                                 \
         break;                                                                                     \
@@ -57,17 +57,17 @@ CRN_DEVICE void held_barrier(uint32_t lanes) {
 /* Load the packs of a row, or make them: sums are written at once. */
 CRN_DEVICE void held_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, uint32_t lane,
                           raw *x, int two, uint32_t lanes) {
-    size_t at = (size_t)row * p->cut.channels;
+    size_t at = (size_t)row * p->tiling.channels;
     raw more[CRN_ROW_HELD];
     CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= p->cut.channels)
+        if (HELD_COLUMN(u) >= p->tiling.channels)
             continue;
         x[u] = fetch(p->x, at + HELD_COLUMN(u));
         if (two)
             more[u] = fetch(p->added, at + HELD_COLUMN(u));
     }
     CRN_UNROLL for (uint32_t u = 0; two && u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= p->cut.channels)
+        if (HELD_COLUMN(u) >= p->tiling.channels)
             continue;
         pack value = open(x[u]), added = open(more[u]);
         EACH(k) {
@@ -80,11 +80,11 @@ CRN_DEVICE void held_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row,
 }
 
 /* The sum of a thread's values, or of the squares of their distances from `mean`. */
-CRN_DEVICE float held_part(const crn_row_norm_args *CRN_RESTRICT p, uint32_t lane, const raw *x,
-                           float mean, int squares, uint32_t lanes) {
+CRN_DEVICE float held_partial(const crn_row_norm_args *CRN_RESTRICT p, uint32_t lane, const raw *x,
+                              float mean, int squares, uint32_t lanes) {
     float sum = 0;
     CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
-        if (HELD_COLUMN(u) >= p->cut.channels)
+        if (HELD_COLUMN(u) >= p->tiling.channels)
             continue;
         pack value = open(x[u]);
         EACH(k) {
@@ -97,7 +97,7 @@ CRN_DEVICE float held_part(const crn_row_norm_args *CRN_RESTRICT p, uint32_t lan
 
 CRN_DEVICE void held_apply(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, uint32_t lane,
                            const raw *x, float mean, float inverse, uint32_t lanes) {
-    uint32_t width = p->cut.channels;
+    uint32_t width = p->tiling.channels;
     CRN_UNROLL for (uint32_t u = 0; u < CRN_ROW_HELD; u++) {
         if (HELD_COLUMN(u) >= width)
             continue;
@@ -118,29 +118,29 @@ CRN_DEVICE void held_norms(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, 
                            float *squares, uint32_t lanes) {
     CRN_KEPT(raw, x, CRN_ROW_HELD);
     CRN_KEPT(float, mean, 1);
-    float count = (float)p->cut.channels;
+    float count = (float)p->tiling.channels;
     CRN_EACH_THREAD(t) {
         uint32_t row = g.x * (256 / lanes) + t / lanes;
-        if (row >= p->cut.rows)
+        if (row >= p->tiling.rows)
             continue;
         if (p->added)
             held_load(p, row, t % lanes, CRN_OWN(x, t), 1, lanes);
         else
             held_load(p, row, t % lanes, CRN_OWN(x, t), 0, lanes);
         if (p->centred)
-            sums[t] = held_part(p, t % lanes, CRN_OWN(x, t), 0, 0, lanes);
+            sums[t] = held_partial(p, t % lanes, CRN_OWN(x, t), 0, 0, lanes);
     }
     held_barrier(lanes);
     CRN_EACH_THREAD(t) {
-        if (g.x * (256 / lanes) + t / lanes >= p->cut.rows)
+        if (g.x * (256 / lanes) + t / lanes >= p->tiling.rows)
             continue;
         CRN_OWN(mean, t)[0] = p->centred ? held_sum(sums, lanes, t) / count : 0;
-        squares[t] = held_part(p, t % lanes, CRN_OWN(x, t), CRN_OWN(mean, t)[0], 1, lanes);
+        squares[t] = held_partial(p, t % lanes, CRN_OWN(x, t), CRN_OWN(mean, t)[0], 1, lanes);
     }
     held_barrier(lanes);
     CRN_EACH_THREAD(t) {
         uint32_t row = g.x * (256 / lanes) + t / lanes;
-        if (row >= p->cut.rows)
+        if (row >= p->tiling.rows)
             continue;
         float inverse = 1 / sqrtf(held_sum(squares, lanes, t) / count + p->epsilon);
         held_apply(p, row, t % lanes, CRN_OWN(x, t), CRN_OWN(mean, t)[0], inverse, lanes);
@@ -167,13 +167,13 @@ typedef struct strip_own {
 /* Whether a thread has a pack of the rows that begin with `from`; where it is. */
 CRN_DEVICE int strip_place(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from, uint32_t end,
                            uint32_t t, uint32_t *row, size_t *at) {
-    uint32_t group = t / p->cut.lanes, c = (t - group * p->cut.lanes) * PACK;
+    uint32_t group = t / p->tiling.lanes, c = (t - group * p->tiling.lanes) * PACK;
     *row = from + group;
-    *at = (size_t)*row * p->cut.channels + c;
-    return group < p->cut.groups && *row < end && c < p->cut.channels;
+    *at = (size_t)*row * p->tiling.channels + c;
+    return group < p->tiling.groups && *row < end && c < p->tiling.channels;
 }
 
-/* Load a pack and the next one's lines; add to the sums of the columns; the parts of the sums over
+/* Load a pack and the next one's lines; add to the sums of the columns; the partial sums over
  * the row. */
 CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, size_t at,
                            uint32_t end, strip_own *own, float *total, float *along) {
@@ -182,8 +182,8 @@ CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row
     own->gy = fetch(p->gy, at);
     if (p->other)
         own->other = fetch(p->other, at);
-    if (row + p->cut.groups < end) {
-        size_t next = at + (size_t)p->cut.groups * p->cut.channels;
+    if (row + p->tiling.groups < end) {
+        size_t next = at + (size_t)p->tiling.groups * p->tiling.channels;
         crn_prefetch((const stored *)p->x + next);
         crn_prefetch((const stored *)p->gy + next);
         if (p->other)
@@ -224,12 +224,12 @@ CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, uint32_t ro
 }
 
 /* The sum over a row of what its warps wrote. */
-CRN_DEVICE float strip_sum(const crn_row_norm_args *CRN_RESTRICT p, const float *parts,
+CRN_DEVICE float strip_sum(const crn_row_norm_args *CRN_RESTRICT p, const float *partials,
                            uint32_t t) {
-    uint32_t warps = p->cut.lanes / 32, first = t / p->cut.lanes * warps;
-    float sum = parts[first];
+    uint32_t warps = p->tiling.lanes / 32, first = t / p->tiling.lanes * warps;
+    float sum = partials[first];
     for (uint32_t warp = 1; warp < warps; warp++)
-        sum += parts[first + warp];
+        sum += partials[first + warp];
     return sum;
 }
 
@@ -239,30 +239,34 @@ CRN_DEVICE float strip_sum(const crn_row_norm_args *CRN_RESTRICT p, const float 
 
 CRN_DEVICE void strip_columns(const crn_row_norm_args *CRN_RESTRICT p, const float *s, uint32_t t,
                               float *to) {
-    for (uint32_t c = t; c < p->cut.channels; c += CRN_COLUMN_THREADS) {
+    for (uint32_t c = t; c < p->tiling.channels; c += CRN_COLUMN_THREADS) {
         float sum = 0;
-        for (uint32_t row = 0; row < p->cut.groups; row++)
-            sum += s[c % PACK * strip_apart + row * p->cut.lanes + c / PACK];
+        for (uint32_t row = 0; row < p->tiling.groups; row++)
+            sum += s[c % PACK * strip_apart + row * p->tiling.lanes + c / PACK];
         to[c] = sum;
     }
 }
 
-/* x, gy, mean, inverse (, other) -> gx, part */
+/* x, gy, mean, inverse (, other) -> gx, partial */
 CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(float, s, PACK *strip_apart);
     CRN_SHARED(float, sums, CRN_COLUMN_THREADS);
     CRN_SHARED(float, products, CRN_COLUMN_THREADS);
-    CRN_SHARED(float, parts, 4 * CRN_COLUMN_THREADS / 32); /* of this turn and of the one before */
+    CRN_SHARED(float, partials,
+               4 * CRN_COLUMN_THREADS / 32); /* of this turn and of the one before */
     CRN_KEPT(strip_own, own, 1);
-    uint32_t begin = g.x * p->cut.strip, end = crn_min_u32(begin + p->cut.strip, p->cut.rows);
+    uint32_t begin = g.x * p->tiling.strip,
+             end = crn_min_u32(begin + p->tiling.strip, p->tiling.rows);
     uint32_t warps = CRN_COLUMN_THREADS / 32, turn = 0;
-    float count = (float)p->cut.channels;
-    float *part = p->part ? (float *)p->part + (size_t)g.x * 2 * p->cut.channels : (float *)0;
+    float count = (float)p->tiling.channels;
+    float *partial =
+        p->partial ? (float *)p->partial + (size_t)g.x * 2 * p->tiling.channels : (float *)0;
     CRN_EACH_THREAD(t) {
-        CRN_OWN(own, t)->gamma = get_floats(p->gamma, t % p->cut.lanes * PACK, p->cut.channels);
+        CRN_OWN(own, t)->gamma =
+            get_floats(p->gamma, t % p->tiling.lanes * PACK, p->tiling.channels);
         CRN_OWN(own, t)->of_gamma = CRN_OWN(own, t)->of_beta = no_pack();
     }
-    for (uint32_t from = begin; from < end; from += p->cut.groups, turn = 2 * warps - turn) {
+    for (uint32_t from = begin; from < end; from += p->tiling.groups, turn = 2 * warps - turn) {
         CRN_EACH_THREAD(t) {
             uint32_t row;
             size_t at;
@@ -276,8 +280,8 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
         CRN_EACH_THREAD(t) {
             float total = crn_add_warp(sums, t), along = crn_add_warp(products, t);
             if (t % 32 == 0) {
-                parts[turn + t / 32] = total;
-                parts[turn + warps + t / 32] = along;
+                partials[turn + t / 32] = total;
+                partials[turn + warps + t / 32] = along;
             }
         }
         CRN_BARRIER();
@@ -286,12 +290,12 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
             size_t at;
             if (!p->gx || !strip_place(p, from, end, t, &row, &at))
                 continue;
-            float shift = p->centred ? strip_sum(p, parts + turn, t) / count : 0;
-            float slope = strip_sum(p, parts + turn + warps, t) / count;
+            float shift = p->centred ? strip_sum(p, partials + turn, t) / count : 0;
+            float slope = strip_sum(p, partials + turn + warps, t) / count;
             strip_write(p, row, at, CRN_OWN(own, t), shift, slope);
         }
     }
-    for (uint32_t array = 0; array < 2 && p->part; array++) {
+    for (uint32_t array = 0; array < 2 && p->partial; array++) {
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             EACH(k) {
@@ -301,7 +305,7 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
         }
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
-            strip_columns(p, s, t, part + array * p->cut.channels);
+            strip_columns(p, s, t, partial + array * p->tiling.channels);
         }
     }
 }
@@ -319,6 +323,6 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
 #undef held_sum
 #undef held_barrier
 #undef held_load
-#undef held_part
+#undef held_partial
 #undef held_apply
 #undef held_norms

@@ -119,7 +119,7 @@ CRN_DEVICE void hopper_end(const crn_split_args *CRN_RESTRICT p, const split_blo
 CRN_DEVICE void hopper_run(const crn_split_args *CRN_RESTRICT p, crn_grid g, uint32_t pass) {
     CRN_SHARED_ALL(float, tiles, HOPPER_STAGES *HOPPER_STAGE);
     CRN_KEPT(float, sums, HOPPER_SUMS);
-    CRN_KEPT(float, part, HOPPER_SUMS);
+    CRN_KEPT(float, partial, HOPPER_SUMS);
     CRN_KEPT(hopper_state, places, 1);
     const split_block b = split_block_of(p, pass, g.x, g.y, HOPPER_M, HOPPER_N);
     const uint32_t blocks = (b.depth_end + HOPPER_DEPTH - 1) / HOPPER_DEPTH;
@@ -149,8 +149,8 @@ CRN_DEVICE void hopper_run(const crn_split_args *CRN_RESTRICT p, crn_grid g, uin
         }
         CRN_EACH_THREAD(t) {
             const float *left = tiles + stage * HOPPER_STAGE;
-            hopper_start(left, left + HOPPER_LEFT, 0, t, CRN_OWN(part, t));
-            hopper_finish(CRN_OWN(part, t), CRN_OWN(sums, t));
+            hopper_start(left, left + HOPPER_LEFT, 0, t, CRN_OWN(partial, t));
+            hopper_finish(CRN_OWN(partial, t), CRN_OWN(sums, t));
         }
         stage = stage + 1 == HOPPER_STAGES ? 0 : stage + 1;
         next = next + 1 == HOPPER_STAGES ? 0 : next + 1;
@@ -207,7 +207,7 @@ CRN_DEVICE void hopper_turn(const float *right, uint32_t t, float *to) {
 CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
     CRN_SHARED_ALL(float, tiles, HOPPER_TURNED + 4 * HOPPER_RIGHT);
     CRN_KEPT(float, sums, HOPPER_SUMS);
-    CRN_KEPT(float, part, HOPPER_SUMS);
+    CRN_KEPT(float, partial, HOPPER_SUMS);
     CRN_KEPT(hopper_weigh_state, places, 1);
     const split_block b = split_block_of(p, CRN_SPLIT_WEIGH, g.x, g.y, HOPPER_M, HOPPER_N);
     const uint32_t blocks = (b.depth_end - b.depth + HOPPER_DEPTH - 1) / HOPPER_DEPTH;
@@ -240,7 +240,8 @@ CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             hopper_start(tiles + stage * HOPPER_WEIGH_STAGE,
-                         tiles + HOPPER_TURNED + k % 2 * 2 * HOPPER_RIGHT, 1, t, CRN_OWN(part, t));
+                         tiles + HOPPER_TURNED + k % 2 * 2 * HOPPER_RIGHT, 1, t,
+                         CRN_OWN(partial, t));
         }
         CRN_EACH_THREAD(t) {
             if (k + HOPPER_STAGES - 1 < blocks)
@@ -252,7 +253,7 @@ CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
                             tiles + HOPPER_TURNED + (k + 1) % 2 * 2 * HOPPER_RIGHT);
         }
         CRN_EACH_THREAD(t) {
-            hopper_finish(CRN_OWN(part, t), CRN_OWN(sums, t));
+            hopper_finish(CRN_OWN(partial, t), CRN_OWN(sums, t));
         }
         stage = next;
     }

@@ -6,7 +6,7 @@
  * a tile, which is 32 deep, is in shared memory
  *
  *     left    128 rows of 32 elements
- *     right   64 rows of 32 big parts, then 64 of the small parts
+ *     right   64 rows of 32 big terms, then 64 of the small terms
  *
  * A warpgroup, 128 threads, multiplies 64 rows with all columns, 8 deep at a time. Its thread
  * 32 w + 4 g + t has
@@ -108,7 +108,7 @@ CRN_DEVICE void hopper_read(const float *left, uint32_t wide, uint32_t thread, f
 
 /* Start the products of a tile, which run while the thread does other things. */
 CRN_DEVICE void hopper_start(const float *left, const float *right, uint32_t wide, uint32_t thread,
-                             float *part) {
+                             float *partial) {
     float a[4][4];
     uint32_t big[4][4], small[4][4];
     hopper_read(left, wide, thread, a);
@@ -118,24 +118,24 @@ CRN_DEVICE void hopper_start(const float *left, const float *right, uint32_t wid
     uint64_t right_big = matrix_at(shared_address(right), 0);
     uint64_t right_small = matrix_at(shared_address(right + HOPPER_RIGHT), 0);
     mma_fence();
-    hopper_first(part, small[0], right_big);
+    hopper_first(partial, small[0], right_big);
     CRN_UNROLL
     for (uint32_t s = 0; s < 4; s++) { /* 32 bytes further at each step */
         if (s > 0)
-            hopper_next(part, small[s], right_big + 2 * s);
-        hopper_next(part, big[s], right_small + 2 * s);
-        hopper_next(part, big[s], right_big + 2 * s);
+            hopper_next(partial, small[s], right_big + 2 * s);
+        hopper_next(partial, big[s], right_small + 2 * s);
+        hopper_next(partial, big[s], right_big + 2 * s);
     }
     mma_commit();
 }
 
 /* Wait for the products, and add them to the sums of the thread. */
-CRN_DEVICE void hopper_finish(float *part, float *sums) {
+CRN_DEVICE void hopper_finish(float *partial, float *sums) {
     mma_wait<0>();
     CRN_UNROLL
     for (uint32_t i = 0; i < HOPPER_SUMS; i++) {
-        asm volatile("" : "+f"(part[i])::"memory"); /* not before the wait */
-        sums[i] += part[i];
+        asm volatile("" : "+f"(partial[i])::"memory"); /* not before the wait */
+        sums[i] += partial[i];
     }
 }
 
@@ -144,13 +144,13 @@ CRN_DEVICE void hopper_finish(float *part, float *sums) {
 #define HOPPER_SHOW() ((void)0)
 
 CRN_DEVICE void hopper_start(const float *left, const float *right, uint32_t wide, uint32_t thread,
-                             float *part) {
-    (void)left, (void)right, (void)wide, (void)thread, (void)part;
+                             float *partial) {
+    (void)left, (void)right, (void)wide, (void)thread, (void)partial;
     __trap(); /* never launched on other GPUs */
 }
 
-CRN_DEVICE void hopper_finish(float *part, float *sums) {
-    (void)part, (void)sums;
+CRN_DEVICE void hopper_finish(float *partial, float *sums) {
+    (void)partial, (void)sums;
 }
 
 #endif
@@ -174,10 +174,10 @@ CRN_DEVICE float hopper_left(const float *left, uint32_t wide, uint32_t row, uin
 }
 
 CRN_DEVICE void hopper_start(const float *left, const float *right, uint32_t wide, uint32_t thread,
-                             float *part) {
+                             float *partial) {
     for (uint32_t i = 0; i < HOPPER_SUMS; i++) {
         uint32_t row = hopper_row(thread) + i % 4 / 2 * 8, n = i / 4 * 8 + thread % 4 * 2 + i % 2;
-        part[i] = 0;
+        partial[i] = 0;
         for (uint32_t s = 0; s < HOPPER_DEPTH / 8; s++) {
             uint32_t a[2][8], b[2][8];
             for (uint32_t k = 0; k < 8; k++) {
@@ -186,14 +186,14 @@ CRN_DEVICE void hopper_start(const float *left, const float *right, uint32_t wid
                 memcpy(&b[0][k], from, sizeof(float));
                 memcpy(&b[1][k], from + HOPPER_RIGHT, sizeof(float));
             }
-            part[i] += split_dot(a[0], a[1], b[0], b[1]);
+            partial[i] += split_dot(a[0], a[1], b[0], b[1]);
         }
     }
 }
 
-CRN_DEVICE void hopper_finish(const float *part, float *sums) {
+CRN_DEVICE void hopper_finish(const float *partial, float *sums) {
     for (uint32_t i = 0; i < HOPPER_SUMS; i++)
-        sums[i] += part[i];
+        sums[i] += partial[i];
 }
 
 CRN_DEVICE void hopper_store(float *to, float a, float b) {

@@ -28,17 +28,17 @@ static uint32_t norm_pack(const crn_norm_args *a) {
     const operand operands[] = {{a->x, a->x_pitch},
                                 {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch},
                                 {a->y, a->y_pitch}};
-    return pack_of(a->element, a->cut.channels, operands, 3);
+    return pack_of(a->element, a->tiling.channels, operands, 3);
 }
 
 crn_launch crn_norm_statistics_launch(crn_norm_args *given) {
     const operand x = {given->x, given->x_pitch};
-    uint32_t pack = pack_of(given->element, given->cut.channels, &x, 1);
-    return sums_launch(CRN_K_norm_statistics, given->element, pack, 1, &given->cut);
+    uint32_t pack = pack_of(given->element, given->tiling.channels, &x, 1);
+    return sums_launch(CRN_K_norm_statistics, given->element, pack, 1, &given->tiling);
 }
 
 crn_launch crn_norm_apply_launch(crn_norm_args *given) {
-    return column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->cut);
+    return column_launch(CRN_K_norm_apply, given->element, norm_pack(given), &given->tiling);
 }
 
 /* The bytes of an image of `rows` rows. */
@@ -61,31 +61,31 @@ static bool is_elementwise(uint32_t element, uint32_t rows, operand to, const op
 }
 
 /* Few rows, and few blocks of them. */
-static bool is_small(const crn_cut *given, uint32_t pack, uint32_t operands) {
-    crn_cut cut = *given;
-    cut_sums(&cut, pack, operands);
-    return cut.strips == 1 && cut.tiles <= WHOLE_BLOCKS;
+static bool is_small(const crn_tiling *given, uint32_t pack, uint32_t operands) {
+    crn_tiling tiling = *given;
+    tile_sums(&tiling, pack, operands);
+    return tiling.strips == 1 && tiling.tiles <= WHOLE_BLOCKS;
 }
 
 int crn_norm_is_whole(const crn_norm_args *a) {
     const operand x = {a->x, a->x_pitch}, y = {a->y, a->y_pitch};
     const operand read[] = {x, {a->flags & CRN_NORM_ADD ? a->added : NULL, a->added_pitch}};
-    return is_small(&a->cut, norm_pack(a), 1) &&
-           is_elementwise(a->element, a->cut.rows, y, read, 2) &&
-           pack_of(a->element, a->cut.channels, &x, 1) == norm_pack(a);
+    return is_small(&a->tiling, norm_pack(a), 1) &&
+           is_elementwise(a->element, a->tiling.rows, y, read, 2) &&
+           pack_of(a->element, a->tiling.channels, &x, 1) == norm_pack(a);
 }
 
 crn_launch crn_norm_whole_launch(crn_norm_args *given) {
     assert(crn_norm_is_whole(given));
-    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), 1, &given->cut);
+    return sums_launch(CRN_K_norm_whole, given->element, norm_pack(given), 1, &given->tiling);
 }
 
 crn_launch crn_norm_running_launch(crn_norm_args *given) {
-    return launch_of(CRN_K_norm_running, divide_up(given->cut.channels, THREADS), 1, THREADS);
+    return launch_of(CRN_K_norm_running, divide_up(given->tiling.channels, THREADS), 1, THREADS);
 }
 
 uint64_t crn_norm_workspace(const crn_norm_args *given) {
-    return column_workspace(given->cut, given->element, 1, 2);
+    return column_workspace(given->tiling, given->element, 1, 2);
 }
 
 static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
@@ -94,16 +94,16 @@ static uint32_t norm_bwd_pack(const crn_norm_bwd_args *a) {
         {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
         {a->masked, a->masked_pitch}, {a->gx, a->gx_pitch},
         {a->other, a->other_pitch}};
-    return pack_of(a->element, a->cut.channels, operands, 7);
+    return pack_of(a->element, a->tiling.channels, operands, 7);
 }
 
 crn_launch crn_norm_reduce_launch(crn_norm_bwd_args *given) {
     assert(given->gy2 == NULL || given->masked != NULL);
-    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), 2, &given->cut);
+    return sums_launch(CRN_K_norm_reduce, given->element, norm_bwd_pack(given), 2, &given->tiling);
 }
 
 crn_launch crn_norm_spread_launch(crn_norm_bwd_args *given) {
-    return column_launch(CRN_K_norm_spread, given->element, norm_bwd_pack(given), &given->cut);
+    return column_launch(CRN_K_norm_spread, given->element, norm_bwd_pack(given), &given->tiling);
 }
 
 int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
@@ -112,37 +112,38 @@ int crn_norm_bwd_is_whole(const crn_norm_bwd_args *a) {
         {a->x, a->x_pitch},           {a->gy, a->gy_pitch},
         {a->gy2, a->gy2_pitch},       {a->mask == CRN_MASK_Y ? a->y : NULL, a->y_pitch},
         {a->masked, a->masked_pitch}, {a->other, a->other_pitch}};
-    return is_small(&a->cut, norm_bwd_pack(a), 2) &&
-           is_elementwise(a->element, a->cut.rows, gx, read, 6);
+    return is_small(&a->tiling, norm_bwd_pack(a), 2) &&
+           is_elementwise(a->element, a->tiling.rows, gx, read, 6);
 }
 
 crn_launch crn_norm_bwd_whole_launch(crn_norm_bwd_args *given) {
     assert(crn_norm_bwd_is_whole(given));
-    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), 2, &given->cut);
+    return sums_launch(CRN_K_norm_bwd_whole, given->element, norm_bwd_pack(given), 2,
+                       &given->tiling);
 }
 
 uint64_t crn_norm_bwd_workspace(const crn_norm_bwd_args *given) {
-    return column_workspace(given->cut, given->element, 2, 2);
+    return column_workspace(given->tiling, given->element, 2, 2);
 }
 
 /* ---- Biases ---- */
 
 crn_launch crn_bias_launch(crn_bias_args *given) {
     const operand operands[] = {{given->x, given->x_pitch}, {given->y, given->y_pitch}};
-    uint32_t pack = pack_of(given->element, given->cut.channels, operands, 2);
-    return column_launch(CRN_K_bias, given->element, pack, &given->cut);
+    uint32_t pack = pack_of(given->element, given->tiling.channels, operands, 2);
+    return column_launch(CRN_K_bias, given->element, pack, &given->tiling);
 }
 
 crn_launch crn_column_sums_launch(crn_column_sums_args *given) {
     const operand operands[] = {{given->gy, given->gy_pitch},
                                 {given->gate != 0 ? given->y : NULL, given->y_pitch},
                                 {given->gate != 0 ? given->masked : NULL, given->masked_pitch}};
-    uint32_t pack = pack_of(given->element, given->cut.channels, operands, 3);
-    return sums_launch(CRN_K_column_sums, given->element, pack, 1, &given->cut);
+    uint32_t pack = pack_of(given->element, given->tiling.channels, operands, 3);
+    return sums_launch(CRN_K_column_sums, given->element, pack, 1, &given->tiling);
 }
 
 uint64_t crn_column_sums_workspace(const crn_column_sums_args *given) {
-    return column_workspace(given->cut, given->element, 1, 1);
+    return column_workspace(given->tiling, given->element, 1, 1);
 }
 
 /* ---- Element by element ---- */
@@ -265,8 +266,8 @@ static void depthwise_shape(crn_depthwise_args *given, uint32_t pack) {
     given->close = given->stride[0] == 1 && given->stride[1] == 1 && given->dilation[0] == 1 &&
                    given->dilation[1] == 1 &&
                    (given->kernel[1] == 3 || given->kernel[1] == 5 || given->kernel[1] == 7);
-    given->cut.tiles = larger(divide_up(given->packs, DEPTHWISE_LANES), 1);
-    given->cut.lanes = larger(divide_up(given->packs, given->cut.tiles), 1);
+    given->tiling.tiles = larger(divide_up(given->packs, DEPTHWISE_LANES), 1);
+    given->tiling.lanes = larger(divide_up(given->packs, given->tiling.tiles), 1);
 }
 
 /* The launch for `rows` x `width` pixels of every image. */
@@ -275,9 +276,9 @@ static crn_launch depthwise_launch(crn_kernel_id kernel, crn_depthwise_args *giv
     uint32_t pack = depthwise_pack(given), columns = pack == 8 ? 2 : 4;
     depthwise_shape(given, pack);
     uint64_t all = (uint64_t)given->batch * rows * divide_up(width, columns);
-    uint32_t blocks = divide_up(all, THREADS / given->cut.lanes);
+    uint32_t blocks = divide_up(all, THREADS / given->tiling.lanes);
     return launch_of(form_of(kernel, given->element, pack), smaller(blocks, MOST_BLOCKS),
-                     given->cut.tiles, THREADS);
+                     given->tiling.tiles, THREADS);
 }
 
 crn_launch crn_depthwise_launch(crn_depthwise_args *given) {
@@ -288,21 +289,21 @@ crn_launch crn_depthwise_data_launch(crn_depthwise_args *given) {
     return depthwise_launch(CRN_K_depthwise_data, given, given->height, given->width);
 }
 
-/* The cut with rows of pixels instead of pixels. */
-static void cut_depthwise(crn_depthwise_args *given, uint32_t pack) {
+/* The tiling with rows of pixels instead of pixels. */
+static void tile_depthwise(crn_depthwise_args *given, uint32_t pack) {
     depthwise_shape(given, pack);
-    given->cut.rows = given->batch * given->small_height;
-    given->cut.channels = given->channels;
-    cut_rows(&given->cut, pack, pack == 8 ? 128 : 256, DEPTHWISE_LANES, COLUMN_BLOCKS);
+    given->tiling.rows = given->batch * given->small_height;
+    given->tiling.channels = given->channels;
+    tile_rows(&given->tiling, pack, pack == 8 ? 128 : 256, DEPTHWISE_LANES, COLUMN_BLOCKS);
 }
 
 crn_launch crn_depthwise_weight_launch(crn_depthwise_args *given) {
     uint32_t pack = depthwise_pack(given);
-    cut_depthwise(given, pack);
+    tile_depthwise(given, pack);
     crn_launch launch = launch_of(form_of(CRN_K_depthwise_weight, given->element, pack),
-                                  given->cut.tiles * given->cut.strips, (uint32_t)given->kernel[0],
-                                  pack == 8 ? 128 : 256);
-    launch.tickets = given->cut.tiles * (uint32_t)given->kernel[0];
+                                  given->tiling.tiles * given->tiling.strips,
+                                  (uint32_t)given->kernel[0], pack == 8 ? 128 : 256);
+    launch.tickets = given->tiling.tiles * (uint32_t)given->kernel[0];
     return launch;
 }
 
@@ -311,9 +312,9 @@ uint64_t crn_depthwise_weight_workspace(const crn_depthwise_args *given) {
     uint64_t most = 0;
     for (uint32_t narrow = 0; narrow < 2; narrow++) {
         uint32_t pack = narrow ? 1 : wide_pack(copy.element);
-        cut_depthwise(&copy, pack);
-        uint64_t floats = (uint64_t)copy.cut.tiles * copy.cut.strips * copy.cut.lanes * pack *
-                          (uint32_t)(copy.kernel[0] * copy.kernel[1]);
+        tile_depthwise(&copy, pack);
+        uint64_t floats = (uint64_t)copy.tiling.tiles * copy.tiling.strips * copy.tiling.lanes *
+                          pack * (uint32_t)(copy.kernel[0] * copy.kernel[1]);
         most = floats > most ? floats : most;
     }
     return (most * sizeof(float) + 15) / 16 * 16;
@@ -372,8 +373,8 @@ crn_launch crn_unfold_launch(crn_unfold_args *given) {
     return flat_launch(CRN_K_unfold, given->count);
 }
 
-crn_launch crn_add_parts_launch(crn_add_parts_args *given) {
-    return flat_launch(CRN_K_add_parts, given->count);
+crn_launch crn_add_slices_launch(crn_add_slices_args *given) {
+    return flat_launch(CRN_K_add_slices, given->count);
 }
 
 /* ---- Loss ---- */

@@ -1,5 +1,5 @@
-/* launch_shapes.h: what launch functions share: forms by alignment, grids, and how a matrix is cut
- * into strips of rows. */
+/* launch_shapes.h: what launch functions share: forms by alignment, grids, and how a matrix is
+ * divided into strips of rows. */
 #ifndef CRN_LAUNCH_SHAPES_H
 #define CRN_LAUNCH_SHAPES_H
 
@@ -84,65 +84,67 @@ static inline crn_kernel_id typed(crn_kernel_id kernel, uint32_t element) {
 
 /* A thread should have 8 rows, so that 8 loads are in flight; fewer if there would be few
  * blocks. */
-static inline void cut_rows(crn_cut *cut, uint32_t pack, uint32_t threads, uint32_t lanes,
-                            uint32_t most_blocks) {
-    cut->packs = divide_up(cut->channels, pack);
-    cut->tiles = larger(divide_up(cut->packs, lanes), 1);
-    cut->lanes = larger(divide_up(cut->packs, cut->tiles), 1);
-    cut->groups = threads / cut->lanes;
+static inline void tile_rows(crn_tiling *tiling, uint32_t pack, uint32_t threads, uint32_t lanes,
+                             uint32_t most_blocks) {
+    tiling->packs = divide_up(tiling->channels, pack);
+    tiling->tiles = larger(divide_up(tiling->packs, lanes), 1);
+    tiling->lanes = larger(divide_up(tiling->packs, tiling->tiles), 1);
+    tiling->groups = threads / tiling->lanes;
     uint32_t each = 8;
-    while (each > 1 && cut->tiles * divide_up(cut->rows, cut->groups * each) < FEW_BLOCKS)
+    while (each > 1 && tiling->tiles * divide_up(tiling->rows, tiling->groups * each) < FEW_BLOCKS)
         each /= 2;
-    uint32_t strips = divide_up(cut->rows, cut->groups * each);
-    strips = larger(smaller(strips, most_blocks / cut->tiles), 1);
-    cut->strip = larger(divide_up(divide_up(cut->rows, strips), cut->groups) * cut->groups, 1);
-    cut->strips = divide_up(cut->rows, cut->strip);
+    uint32_t strips = divide_up(tiling->rows, tiling->groups * each);
+    strips = larger(smaller(strips, most_blocks / tiling->tiles), 1);
+    tiling->strip =
+        larger(divide_up(divide_up(tiling->rows, strips), tiling->groups) * tiling->groups, 1);
+    tiling->strips = divide_up(tiling->rows, tiling->strip);
 }
 
-/* The cut for blocks that sum. If there are few rows, there is one strip of narrow tiles, so that
- * no block waits for the sums of others. For a small matrix this is faster than more blocks. Of
- * `operands` images, of which blocks with one read more, or of many channels, only very few rows
+/* The tiling for blocks that sum. If there are few rows, there is one strip of narrow tiles, so
+ * that no block waits for the sums of others. For a small matrix this is faster than more blocks.
+ * Of `operands` images, of which blocks with one read more, or of many channels, only very few rows
  * are. */
-static inline void cut_sums(crn_cut *cut, uint32_t pack, uint32_t operands) {
-    cut->packs = divide_up(cut->channels, pack);
-    bool small = operands == 1 && cut->packs <= FEW_LANES * WHOLE_BLOCKS;
-    if (cut->rows > (small ? FEW_ROWS : VERY_FEW_ROWS)) {
-        cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
+static inline void tile_sums(crn_tiling *tiling, uint32_t pack, uint32_t operands) {
+    tiling->packs = divide_up(tiling->channels, pack);
+    bool small = operands == 1 && tiling->packs <= FEW_LANES * WHOLE_BLOCKS;
+    if (tiling->rows > (small ? FEW_ROWS : VERY_FEW_ROWS)) {
+        tile_rows(tiling, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
         return;
     }
-    uint32_t lanes = cut->rows <= VERY_FEW_ROWS ? 2 * FEW_LANES : FEW_LANES;
-    while (lanes < 4 * FEW_LANES && divide_up(cut->packs, lanes) > FEW_BLOCKS)
+    uint32_t lanes = tiling->rows <= VERY_FEW_ROWS ? 2 * FEW_LANES : FEW_LANES;
+    while (lanes < 4 * FEW_LANES && divide_up(tiling->packs, lanes) > FEW_BLOCKS)
         lanes *= 2;
-    cut->lanes = smaller(cut->packs, lanes);
-    cut->tiles = divide_up(cut->packs, cut->lanes);
-    cut->groups = COLUMN_THREADS / cut->lanes;
-    cut->strip = cut->rows;
-    cut->strips = 1;
+    tiling->lanes = smaller(tiling->packs, lanes);
+    tiling->tiles = divide_up(tiling->packs, tiling->lanes);
+    tiling->groups = COLUMN_THREADS / tiling->lanes;
+    tiling->strip = tiling->rows;
+    tiling->strips = 1;
 }
 
 static inline crn_launch sums_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack,
-                                     uint32_t operands, crn_cut *cut) {
-    cut_sums(cut, pack, operands);
-    crn_launch launch =
-        launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
-    launch.tickets = cut->strips > 1 ? cut->tiles : 0;
+                                     uint32_t operands, crn_tiling *tiling) {
+    tile_sums(tiling, pack, operands);
+    crn_launch launch = launch_of(form_of(kernel, element, pack), tiling->tiles * tiling->strips, 1,
+                                  COLUMN_THREADS);
+    launch.tickets = tiling->strips > 1 ? tiling->tiles : 0;
     return launch;
 }
 
 static inline crn_launch column_launch(crn_kernel_id kernel, uint32_t element, uint32_t pack,
-                                       crn_cut *cut) {
-    cut_rows(cut, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
-    return launch_of(form_of(kernel, element, pack), cut->tiles * cut->strips, 1, COLUMN_THREADS);
+                                       crn_tiling *tiling) {
+    tile_rows(tiling, pack, COLUMN_THREADS, LANES, COLUMN_BLOCKS);
+    return launch_of(form_of(kernel, element, pack), tiling->tiles * tiling->strips, 1,
+                     COLUMN_THREADS);
 }
 
 /* The workspace for `arrays` sums per channel, enough for every form. */
-static inline uint64_t column_workspace(crn_cut cut, uint32_t element, uint32_t operands,
+static inline uint64_t column_workspace(crn_tiling tiling, uint32_t element, uint32_t operands,
                                         uint32_t arrays) {
     uint64_t most = 0;
     for (uint32_t narrow = 0; narrow < 2; narrow++) {
         uint32_t pack = narrow ? 1 : wide_pack(element);
-        cut_sums(&cut, pack, operands);
-        uint64_t floats = (uint64_t)cut.tiles * cut.strips * arrays * cut.lanes * pack;
+        tile_sums(&tiling, pack, operands);
+        uint64_t floats = (uint64_t)tiling.tiles * tiling.strips * arrays * tiling.lanes * pack;
         most = floats > most ? floats : most;
     }
     return (most * sizeof(float) + 15) / 16 * 16;

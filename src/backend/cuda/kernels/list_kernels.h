@@ -145,16 +145,16 @@ CRN_KERNEL(crn_copy_rows, crn_copy_rows_args) {
 
 /* ---- The second half of the gradient of a norm of rows: see row_kernels.h ---- */
 
-/* part -> ggamma, gbeta: a block has 32 of the 2 * width columns. */
+/* partial -> ggamma, gbeta: a block has 32 of the 2 * width columns. */
 CRN_KERNEL(crn_row_norm_finish, crn_row_norm_args) {
     CRN_SHARED(float, s, 256);
-    uint32_t width = p->cut.channels;
+    uint32_t width = p->tiling.channels;
     CRN_EACH_THREAD(t) {
         uint32_t column = g.x * 32 + t % 32;
         float sum = 0;
         CRN_UNROLL_BY(8)
-        for (uint32_t i = t / 32; i < p->cut.strips && column < 2 * width; i += 8)
-            sum += ((const float *)p->part)[(size_t)i * 2 * width + column];
+        for (uint32_t i = t / 32; i < p->tiling.strips && column < 2 * width; i += 8)
+            sum += ((const float *)p->partial)[(size_t)i * 2 * width + column];
         s[t] = sum;
     }
     CRN_BARRIER();

@@ -95,7 +95,7 @@ CRN_KERNEL(FORM(cross_entropy), crn_loss_args) {
     CRN_SHARED(loss_shared, all, 1);
     CRN_SHARED(uint32_t, last, 1);
     loss_shared *s = all;
-    float *part = (float *)p->part;
+    float *partial = (float *)p->partial;
     uint32_t pixels = p->batch * p->pixels;
     if (p->by_block) {
         block_loss(p, g, g.x, s);
@@ -109,7 +109,7 @@ CRN_KERNEL(FORM(cross_entropy), crn_loss_args) {
     CRN_EACH_THREAD(t) {
         if (t != 0)
             continue;
-        crn_write_shared_part(part + g.x, s->first[0]);
+        crn_write_shared_partial(partial + g.x, s->first[0]);
         last[0] = crn_take_ticket(p->tickets, g.blocks);
     }
     CRN_BARRIER();
@@ -118,7 +118,7 @@ CRN_KERNEL(FORM(cross_entropy), crn_loss_args) {
     CRN_EACH_THREAD(t) {
         float sum = 0;
         for (uint32_t i = t; i < g.blocks; i += g.threads)
-            sum += crn_read_shared_part(part + i);
+            sum += crn_read_shared_partial(partial + i);
         s->first[t] = sum;
     }
     crn_add_block(g, s->first);

@@ -22,7 +22,7 @@ typedef struct lane_values {
 
 CRN_DEVICE lane_values load_lane(const crn_norm_bwd_args *CRN_RESTRICT p, uint32_t c) {
     lane_values of;
-    uint32_t end = p->cut.channels;
+    uint32_t end = p->tiling.channels;
     of.mean = get_floats(p->stats, c, end);
     of.inverse = get_floats(p->stats + end, c, end);
     of.scale = get_floats(p->gamma, c, end);
@@ -49,12 +49,12 @@ CRN_DEVICE pack masked_gradient(const lane_values *of, pack gradient, pack decid
 CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, float *s,
                             uint32_t t, uint32_t mask, int join, uint32_t at_once) {
     uint32_t c = at.column * PACK;
-    lane_values of = load_lane(p, at.first < at.end ? c : p->cut.channels);
+    lane_values of = load_lane(p, at.first < at.end ? c : p->tiling.channels);
     pack sum = no_pack(), product = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->tiling.groups) {
         raw x[most_rows], gy[most_rows], gy2[most_rows], y[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             x[u] = fetch(p->x, i * p->x_pitch + c);
@@ -65,7 +65,7 @@ CRN_DEVICE void reduce_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
                 y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             pack value = open(x[u]), gradient = open(gy[u]);
@@ -109,7 +109,7 @@ CRN_DEVICE void reduce_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place 
 /* Finish the channels of a tile, whose sums are in group 0. */
 CRN_DEVICE void finish_sums(const crn_norm_bwd_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
                             const float *s) {
-    uint32_t wide = p->cut.lanes * PACK, channels = p->cut.channels;
+    uint32_t wide = p->tiling.lanes * PACK, channels = p->tiling.channels;
     CRN_EACH_THREAD(t) {
         for (uint32_t i = t; i < wide && tile * wide + i < channels; i += g.threads) {
             uint32_t c = tile * wide + i;
@@ -128,33 +128,33 @@ CRN_DEVICE void finish_sums(const crn_norm_bwd_args *CRN_RESTRICT p, crn_grid g,
 CRN_KERNEL_OF(FORM(norm_reduce), crn_norm_bwd_args, CRN_COLUMN_THREADS, PACK == 8 ? 1 : 2) {
     CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
     CRN_SHARED(uint32_t, last, 1);
-    const crn_cut *cut = &p->cut;
-    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
+    const crn_tiling *tiling = &p->tiling;
+    uint32_t tile = g.x % tiling->tiles, strip = g.x / tiling->tiles, wide = tiling->lanes * PACK;
     CRN_EACH_THREAD(t) {
-        reduce_place(p, crn_place_of(cut, tile, strip, t), s, t, 0);
+        reduce_place(p, crn_place_of(tiling, tile, strip, t), s, t, 0);
     }
-    float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
-    if (add_up(cut, g, strip, s, 2, part, p->tickets + tile, last))
+    float *partial = (float *)p->partial + (size_t)tile * tiling->strips * 2 * wide;
+    if (add_up(tiling, g, strip, s, 2, partial, p->tickets + tile, last))
         finish_sums(p, g, tile, s);
 }
 
 /* mask and add are constants here; CRN_MASK_NONE if reduce has written `masked`. */
 CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place at, uint32_t mask,
                             int add, uint32_t at_once) {
-    uint32_t c = at.column * PACK, end = p->cut.channels;
+    uint32_t c = at.column * PACK, end = p->tiling.channels;
     lane_values of = load_lane(p, c);
     pack shift = get_floats(p->sums, c, end), slope = get_floats(p->sums + end, c, end);
     const void *gradient = p->masked ? p->masked : p->gy;
     uint32_t pitch = p->masked ? p->masked_pitch : p->gy_pitch;
-    float each = p->fixed ? 0 : 1 / (float)p->cut.rows;
+    float each = p->fixed ? 0 : 1 / (float)p->tiling.rows;
     EACH(k) {
         shift.at[k] *= each;
         slope.at[k] = slope.at[k] * each * of.inverse.at[k];
     }
-    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->tiling.groups) {
         raw x[most_rows], gy[most_rows], y[most_rows], other[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             x[u] = fetch(p->x, i * p->x_pitch + c);
@@ -165,7 +165,7 @@ CRN_DEVICE void spread_rows(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place a
                 other[u] = fetch(p->other, i * p->other_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            size_t i = row + u * p->cut.groups;
+            size_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             pack value = open(x[u]), g = open(gy[u]), more = add ? open(other[u]) : no_pack();
@@ -200,9 +200,9 @@ CRN_DEVICE void spread_place(const crn_norm_bwd_args *CRN_RESTRICT p, crn_place 
 
 /* x, g, sums -> gx; the last strips first, as in norm_apply */
 CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
-    uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
+    uint32_t tile = g.x % p->tiling.tiles, strip = p->tiling.strips - 1 - g.x / p->tiling.tiles;
     CRN_EACH_THREAD(t) {
-        spread_place(p, crn_place_of(&p->cut, tile, strip, t), 0);
+        spread_place(p, crn_place_of(&p->tiling, tile, strip, t), 0);
     }
 }
 
@@ -210,13 +210,13 @@ CRN_KERNEL_OF(FORM(norm_spread), crn_norm_bwd_args, CRN_COLUMN_THREADS, 2) {
 CRN_KERNEL_OF(FORM(norm_bwd_whole), crn_norm_bwd_args, CRN_COLUMN_THREADS, 1) {
     CRN_SHARED(float, s, 2 * CRN_COLUMN_THREADS * PACK);
     CRN_EACH_THREAD(t) {
-        reduce_place(p, crn_place_of(&p->cut, g.x, 0, t), s, t, 1);
+        reduce_place(p, crn_place_of(&p->tiling, g.x, 0, t), s, t, 1);
     }
-    add_groups(&p->cut, g, s, 2);
+    add_groups(&p->tiling, g, s, 2);
     finish_sums(p, g, g.x, s);
     CRN_BARRIER();
     CRN_EACH_THREAD(t) {
-        spread_place(p, crn_place_of(&p->cut, g.x, 0, t), 1);
+        spread_place(p, crn_place_of(&p->tiling, g.x, 0, t), 1);
     }
 }
 

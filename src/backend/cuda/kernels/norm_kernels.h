@@ -5,7 +5,7 @@
  * zero. Two sets are merged by the formula of Chan, Golub and LeVeque (1979), along a tree that
  * depends only on shapes:
  *
- *     threads of a block -> part [tile, strip, 2, lanes * PACK] -> the last block of a tile
+ *     threads of a block -> partial [tile, strip, 2, lanes * PACK] -> the last block of a tile
  */
 
 #define merge FORM(norm_merge)
@@ -45,12 +45,12 @@ CRN_DEVICE void merge(moments *s, uint32_t a, float other_count, pack mean, pack
 }
 
 /* Merge all groups into group 0. */
-CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
-    for (uint32_t half = crn_tree_top(cut->groups); half > 0; half /= 2) {
+CRN_DEVICE void merge_groups(const crn_tiling *tiling, crn_grid g, moments *s) {
+    for (uint32_t half = crn_tree_top(tiling->groups); half > 0; half /= 2) {
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
-            uint32_t other = t + half * cut->lanes;
-            if (t >= half * cut->lanes || other >= cut->groups * cut->lanes)
+            uint32_t other = t + half * tiling->lanes;
+            if (t >= half * tiling->lanes || other >= tiling->groups * tiling->lanes)
                 continue;
             pack mean, squares;
             EACH(k) {
@@ -67,11 +67,11 @@ CRN_DEVICE void merge_groups(const crn_cut *cut, crn_grid g, moments *s) {
 CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, moments *s, uint32_t t,
                          uint32_t at_once) {
     pack first = no_pack(), sum = no_pack(), squares = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->tiling.groups) {
         raw x[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
             uint32_t i =
-                row + u * p->cut.groups; /* beyond the end: any row, which is not counted */
+                row + u * p->tiling.groups; /* beyond the end: any row, which is not counted */
             x[u] = fetch(p->x, (size_t)(i < at.end ? i : row) * p->x_pitch + at.column * PACK);
         }
         if (row == at.first)
@@ -80,13 +80,13 @@ CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, mome
             pack value = open(x[u]);
             EACH(k) {
                 float distance =
-                    row + u * p->cut.groups < at.end ? value.at[k] - first.at[k] : 0.0f;
+                    row + u * p->tiling.groups < at.end ? value.at[k] - first.at[k] : 0.0f;
                 sum.at[k] += distance;
                 squares.at[k] = crn_fma(distance, distance, squares.at[k]);
             }
         }
     }
-    uint32_t rows = (at.end - at.first + p->cut.groups - 1) / p->cut.groups;
+    uint32_t rows = (at.end - at.first + p->tiling.groups - 1) / p->tiling.groups;
     float count = (float)rows, each = rows > 0 ? 1 / count : 0;
     s->count[t] = count;
     EACH(k) {
@@ -97,44 +97,45 @@ CRN_DEVICE void sum_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, mome
 }
 
 /* The last block of a tile merges the results of all its blocks. */
-CRN_DEVICE void merge_strips(const crn_cut *cut, crn_grid g, const float *part, moments *s) {
-    uint32_t wide = cut->lanes * PACK;
+CRN_DEVICE void merge_strips(const crn_tiling *tiling, crn_grid g, const float *partial,
+                             moments *s) {
+    uint32_t wide = tiling->lanes * PACK;
     CRN_EACH_THREAD(t) {
-        uint32_t group = t / cut->lanes, lane = t % cut->lanes;
+        uint32_t group = t / tiling->lanes, lane = t % tiling->lanes;
         s->count[t] = 0;
         EACH(k) {
             s->mean[t * PACK + k] = s->squares[t * PACK + k] = 0;
         }
-        for (uint32_t strip = group; group < cut->groups && strip < cut->strips;
-             strip += strips_at_once * cut->groups) {
+        for (uint32_t strip = group; group < tiling->groups && strip < tiling->strips;
+             strip += strips_at_once * tiling->groups) {
             pack mean[strips_at_once], squares[strips_at_once];
             CRN_UNROLL for (uint32_t u = 0; u < strips_at_once; u++) {
-                uint32_t i = strip + u * cut->groups;
-                const float *from = part + (size_t)(i < cut->strips ? i : strip) * 2 * wide;
-                mean[u] = get_part(from + lane * PACK);
-                squares[u] = get_part(from + wide + lane * PACK);
+                uint32_t i = strip + u * tiling->groups;
+                const float *from = partial + (size_t)(i < tiling->strips ? i : strip) * 2 * wide;
+                mean[u] = get_partial(from + lane * PACK);
+                squares[u] = get_partial(from + wide + lane * PACK);
             }
             CRN_UNROLL for (uint32_t u = 0; u < strips_at_once; u++) {
-                uint32_t i = strip + u * cut->groups;
-                uint32_t end = crn_min_u32((i + 1) * cut->strip, cut->rows);
-                if (i < cut->strips)
-                    merge(s, t, (float)(end - i * cut->strip), mean[u], squares[u]);
+                uint32_t i = strip + u * tiling->groups;
+                uint32_t end = crn_min_u32((i + 1) * tiling->strip, tiling->rows);
+                if (i < tiling->strips)
+                    merge(s, t, (float)(end - i * tiling->strip), mean[u], squares[u]);
             }
         }
     }
-    merge_groups(cut, g, s);
+    merge_groups(tiling, g, s);
 }
 
 /* Compute what is kept from mean and M of a channel. */
 CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float mean, float squares) {
-    float rows = (float)p->cut.rows, variance = squares / rows;
+    float rows = (float)p->tiling.rows, variance = squares / rows;
     if (p->stats) {
         p->stats[c] = mean;
-        p->stats[p->cut.channels + c] = 1 / sqrtf(variance + p->epsilon);
+        p->stats[p->tiling.channels + c] = 1 / sqrtf(variance + p->epsilon);
     }
     if (p->kept) {
         p->kept[c] = mean;
-        p->kept[p->cut.channels + c] = 1 / sqrtf(variance + p->epsilon);
+        p->kept[p->tiling.channels + c] = 1 / sqrtf(variance + p->epsilon);
     }
     if ((p->flags & CRN_NORM_MOVE) == 0)
         return;
@@ -146,10 +147,10 @@ CRN_DEVICE void finish(const crn_norm_args *CRN_RESTRICT p, uint32_t c, float me
 /* Finish the channels of a tile, whose moments are in group 0. */
 CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
                             const moments *s) {
-    uint32_t wide = p->cut.lanes * PACK;
+    uint32_t wide = p->tiling.lanes * PACK;
     CRN_EACH_THREAD(t) {
         for (uint32_t i = t; i < wide; i += g.threads)
-            if (tile * wide + i < p->cut.channels)
+            if (tile * wide + i < p->tiling.channels)
                 finish(p, tile * wide + i, s->mean[i], s->squares[i]);
     }
 }
@@ -158,30 +159,31 @@ CRN_DEVICE void finish_tile(const crn_norm_args *CRN_RESTRICT p, crn_grid g, uin
 CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(moments, all, 1);
     CRN_SHARED(uint32_t, last, 1);
-    const crn_cut *cut = &p->cut;
+    const crn_tiling *tiling = &p->tiling;
     moments *s = all;
-    uint32_t tile = g.x % cut->tiles, strip = g.x / cut->tiles, wide = cut->lanes * PACK;
-    float *part = (float *)p->part + (size_t)tile * cut->strips * 2 * wide;
+    uint32_t tile = g.x % tiling->tiles, strip = g.x / tiling->tiles, wide = tiling->lanes * PACK;
+    float *partial = (float *)p->partial + (size_t)tile * tiling->strips * 2 * wide;
     CRN_EACH_THREAD(t) {
-        sum_rows(p, crn_place_of(cut, tile, strip, t), s, t, statistics_rows);
+        sum_rows(p, crn_place_of(tiling, tile, strip, t), s, t, statistics_rows);
     }
-    merge_groups(cut, g, s);
-    if (cut->strips > 1) {
+    merge_groups(tiling, g, s);
+    if (tiling->strips > 1) {
         CRN_EACH_THREAD(t) {
             for (uint32_t i = t; i < wide; i += g.threads) {
-                crn_write_shared_part(part + (size_t)strip * 2 * wide + i, s->mean[i]);
-                crn_write_shared_part(part + ((size_t)strip * 2 + 1) * wide + i, s->squares[i]);
+                crn_write_shared_partial(partial + (size_t)strip * 2 * wide + i, s->mean[i]);
+                crn_write_shared_partial(partial + ((size_t)strip * 2 + 1) * wide + i,
+                                         s->squares[i]);
             }
         }
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             if (t == 0)
-                last[0] = crn_take_ticket(p->tickets + tile, cut->strips);
+                last[0] = crn_take_ticket(p->tickets + tile, tiling->strips);
         }
         CRN_BARRIER();
         if (!last[0])
             return;
-        merge_strips(cut, g, part, s);
+        merge_strips(tiling, g, partial, s);
     }
     finish_tile(p, g, tile, s);
 }
@@ -190,7 +192,7 @@ CRN_KERNEL_OF(FORM(norm_statistics), crn_norm_args, CRN_COLUMN_THREADS, 2) {
  * constants here */
 CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, int relu, int add,
                            uint32_t at_once) {
-    uint32_t c = at.column * PACK, end = p->cut.channels;
+    uint32_t c = at.column * PACK, end = p->tiling.channels;
     pack mean, scale = get_floats(p->gamma, c, end), beta = get_floats(p->beta, c, end);
     pack inverse;
     if (p->flags & CRN_NORM_RUNNING) {
@@ -207,10 +209,10 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
     EACH(k) {
         scale.at[k] *= inverse.at[k];
     }
-    for (uint32_t row = at.first; row < at.end; row += at_once * p->cut.groups) {
+    for (uint32_t row = at.first; row < at.end; row += at_once * p->tiling.groups) {
         raw x[most_rows], added[most_rows];
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            uint32_t i = row + u * p->cut.groups;
+            uint32_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             x[u] = fetch(p->x, (size_t)i * p->x_pitch + c);
@@ -218,7 +220,7 @@ CRN_DEVICE void apply_rows(const crn_norm_args *CRN_RESTRICT p, crn_place at, in
                 added[u] = fetch(p->added, (size_t)i * p->added_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < at_once; u++) {
-            uint32_t i = row + u * p->cut.groups;
+            uint32_t i = row + u * p->tiling.groups;
             if (i >= at.end)
                 continue;
             pack value = open(x[u]), other = add ? open(added[u]) : no_pack();
@@ -252,11 +254,11 @@ CRN_DEVICE void apply_place(const crn_norm_args *CRN_RESTRICT p, crn_place at, i
 
 /* The last strips come first: after the statistics the cache still has the end of x. */
 CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
-    uint32_t tile = g.x % p->cut.tiles, strip = p->cut.strips - 1 - g.x / p->cut.tiles;
+    uint32_t tile = g.x % p->tiling.tiles, strip = p->tiling.strips - 1 - g.x / p->tiling.tiles;
     CRN_EACH_THREAD(t) {
-        apply_place(p, crn_place_of(&p->cut, tile, strip, t), 0);
-        for (uint32_t i = g.x * g.threads + t; p->flags & CRN_NORM_KEPT && i < 2 * p->cut.channels;
-             i += g.blocks * g.threads)
+        apply_place(p, crn_place_of(&p->tiling, tile, strip, t), 0);
+        for (uint32_t i = g.x * g.threads + t;
+             p->flags & CRN_NORM_KEPT && i < 2 * p->tiling.channels; i += g.blocks * g.threads)
             p->stats[i] = p->kept[i];
     }
 }
@@ -266,13 +268,13 @@ CRN_KERNEL_OF(FORM(norm_apply), crn_norm_args, CRN_COLUMN_THREADS, 2) {
 CRN_KERNEL_OF(FORM(norm_whole), crn_norm_args, CRN_COLUMN_THREADS, 1) {
     CRN_SHARED(moments, s, 1);
     CRN_EACH_THREAD(t) {
-        sum_rows(p, crn_place_of(&p->cut, g.x, 0, t), s, t, most_rows);
+        sum_rows(p, crn_place_of(&p->tiling, g.x, 0, t), s, t, most_rows);
     }
-    merge_groups(&p->cut, g, s);
+    merge_groups(&p->tiling, g, s);
     finish_tile(p, g, g.x, s);
     CRN_BARRIER();
     CRN_EACH_THREAD(t) {
-        apply_place(p, crn_place_of(&p->cut, g.x, 0, t), 1);
+        apply_place(p, crn_place_of(&p->tiling, g.x, 0, t), 1);
     }
 }
 

@@ -20,7 +20,7 @@
 #define put FORM(put)
 #define put_one FORM(put_one)
 #define get_floats FORM(get_floats)
-#define get_part FORM(get_part)
+#define get_partial FORM(get_partial)
 #define no_pack FORM(no_pack)
 #define as_stored FORM(as_stored)
 
@@ -168,7 +168,7 @@ CRN_DEVICE pack get_floats(const float *from, uint32_t first, uint32_t end) {
 
 /* Read what another block of this launch has written, without the first-level cache. `from` is a
  * multiple of 16 bytes if packs are. */
-CRN_DEVICE pack get_part(const float *from) {
+CRN_DEVICE pack get_partial(const float *from) {
     pack value;
 #if defined(__CUDACC__) && PACK >= 4
     CRN_UNROLL for (uint32_t k = 0; k < PACK; k += 4) {
@@ -180,7 +180,7 @@ CRN_DEVICE pack get_part(const float *from) {
     }
 #else
     EACH(k) {
-        value.at[k] = crn_read_shared_part(from + k);
+        value.at[k] = crn_read_shared_partial(from + k);
     }
 #endif
     return value;

@@ -14,7 +14,7 @@
 #undef put
 #undef put_one
 #undef get_floats
-#undef get_part
+#undef get_partial
 #undef no_pack
 #undef as_stored
 #undef EACH

@@ -6,10 +6,10 @@
 CRN_KERNEL(crn_norm_running, crn_norm_args) {
     CRN_EACH_THREAD(t) {
         uint32_t c = g.x * g.threads + t;
-        if (c >= p->cut.channels)
+        if (c >= p->tiling.channels)
             continue;
         p->stats[c] = p->running_mean[c];
-        p->stats[p->cut.channels + c] = 1 / sqrtf(p->running_var[c] + p->epsilon);
+        p->stats[p->tiling.channels + c] = 1 / sqrtf(p->running_var[c] + p->epsilon);
     }
 }
 
@@ -78,12 +78,12 @@ CRN_KERNEL(crn_unfold, crn_unfold_args) {
     }
 }
 
-CRN_KERNEL(crn_add_parts, crn_add_parts_args) {
+CRN_KERNEL(crn_add_slices, crn_add_slices_args) {
     CRN_EACH_THREAD(t) {
         for (uint32_t i = g.x * g.threads + t; i < p->count; i += g.blocks * g.threads) {
             float sum = 0;
-            for (uint32_t part = 0; part < p->parts; part++)
-                sum += p->from[(size_t)part * p->count + i];
+            for (uint32_t slice = 0; slice < p->slices; slice++)
+                sum += p->from[(size_t)slice * p->count + i];
             p->to[i] = sum;
         }
     }
@@ -188,7 +188,7 @@ CRN_KERNEL(crn_square_chunks, crn_update_args) {
         double sum = 0;
         for (uint32_t i = 0; i < g.threads; i++)
             sum = sum + s[i];
-        p->parts[g.x] = sum;
+        p->chunk_squares[g.x] = sum;
     }
 }
 
@@ -197,7 +197,7 @@ CRN_KERNEL(crn_add_squares, crn_update_args) {
     CRN_EACH_THREAD(t) {
         double sum = 0;
         for (uint32_t i = t; i < p->count; i += g.threads)
-            sum = sum + p->parts[i];
+            sum = sum + p->chunk_squares[i];
         s[t] = sum;
     }
     CRN_BARRIER();

@@ -1,6 +1,6 @@
 /* pool_kernels.h: pooling; no guard. See pack.h; the windows are those of pooling_window.h.
  *
- * A block has one row of pixels of one image (x of the grid), and a part of its columns and
+ * A block has one row of pixels of one image (x of the grid), and some of its columns and
  * channels (y of the grid). In the backward a pixel gathers from the windows that contain it, in
  * the order of the windows. So no two threads add to the same element. */
 

@@ -32,7 +32,7 @@ CRN_DEVICE pack row_value(const crn_row_norm_args *CRN_RESTRICT p, size_t at, in
 CRN_DEVICE float row_sum(const crn_row_norm_args *CRN_RESTRICT p, size_t at, uint32_t lane,
                          int two) {
     float sum = 0;
-    CRN_UNROLL_BY(4) for (uint32_t c = lane * PACK; c < p->cut.channels; c += 32 * PACK) {
+    CRN_UNROLL_BY(4) for (uint32_t c = lane * PACK; c < p->tiling.channels; c += 32 * PACK) {
         pack x = row_value(p, at + c, two);
         EACH(k) {
             sum += x.at[k];
@@ -44,7 +44,7 @@ CRN_DEVICE float row_sum(const crn_row_norm_args *CRN_RESTRICT p, size_t at, uin
 CRN_DEVICE float row_squares(const crn_row_norm_args *CRN_RESTRICT p, size_t at, uint32_t lane,
                              float mean, int two) {
     float sum = 0;
-    CRN_UNROLL_BY(4) for (uint32_t c = lane * PACK; c < p->cut.channels; c += 32 * PACK) {
+    CRN_UNROLL_BY(4) for (uint32_t c = lane * PACK; c < p->tiling.channels; c += 32 * PACK) {
         pack x = row_value(p, at + c, two);
         EACH(k) {
             float distance = x.at[k] - mean;
@@ -56,7 +56,7 @@ CRN_DEVICE float row_squares(const crn_row_norm_args *CRN_RESTRICT p, size_t at,
 
 CRN_DEVICE void row_apply(const crn_row_norm_args *CRN_RESTRICT p, size_t at, uint32_t lane,
                           float mean, float inverse, int two) {
-    uint32_t width = p->cut.channels;
+    uint32_t width = p->tiling.channels;
     for (uint32_t first = lane * PACK; first < width; first += row_packs_at_once * 32 * PACK) {
         raw x[row_packs_at_once], more[row_packs_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < row_packs_at_once; u++) {
@@ -89,28 +89,28 @@ CRN_DEVICE void row_apply(const crn_row_norm_args *CRN_RESTRICT p, size_t at, ui
 
 CRN_DEVICE void row_norms(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, float *sums,
                           float *squares, int two) {
-    float count = (float)p->cut.channels;
+    float count = (float)p->tiling.channels;
     CRN_EACH_THREAD(t) {
         uint32_t row = g.x * 8 + t / 32;
-        if (row < p->cut.rows && p->centred)
-            sums[t] = row_sum(p, (size_t)row * p->cut.channels, t % 32, two);
+        if (row < p->tiling.rows && p->centred)
+            sums[t] = row_sum(p, (size_t)row * p->tiling.channels, t % 32, two);
     }
     CRN_WARP_BARRIER();
     CRN_EACH_THREAD(t) {
         uint32_t row = g.x * 8 + t / 32;
-        if (row >= p->cut.rows)
+        if (row >= p->tiling.rows)
             continue;
         float mean = p->centred ? crn_add_warp(sums, t) / count : 0;
-        squares[t] = row_squares(p, (size_t)row * p->cut.channels, t % 32, mean, two);
+        squares[t] = row_squares(p, (size_t)row * p->tiling.channels, t % 32, mean, two);
     }
     CRN_WARP_BARRIER();
     CRN_EACH_THREAD(t) {
         uint32_t row = g.x * 8 + t / 32;
-        if (row >= p->cut.rows)
+        if (row >= p->tiling.rows)
             continue;
         float mean = p->centred ? crn_add_warp(sums, t) / count : 0;
         float inverse = 1 / sqrtf(crn_add_warp(squares, t) / count + p->epsilon);
-        row_apply(p, (size_t)row * p->cut.channels, t % 32, mean, inverse, two);
+        row_apply(p, (size_t)row * p->tiling.channels, t % 32, mean, inverse, two);
         if (t % 32 == 0 && p->mean)
             p->mean[row] = mean;
         if (t % 32 == 0 && p->inverse)
@@ -136,7 +136,7 @@ CRN_KERNEL(FORM(row_norm_wide), crn_row_norm_args) {
  * and of gy * xhat in a column are stored for the other warps, one array of `threads` for each. */
 CRN_DEVICE void row_tile(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from, uint32_t tile,
                          uint32_t t, uint32_t threads, float *s, float *sums, float *products) {
-    uint32_t width = p->cut.channels, row = from + t / 32;
+    uint32_t width = p->tiling.channels, row = from + t / 32;
     for (uint32_t q = 0; q < row_tile_packs; q++) {
         uint32_t c = ((tile * row_tile_packs + q) * 32 + t % 32) * PACK;
         pack column = no_pack(), product = no_pack(), gamma = no_pack();
@@ -145,7 +145,7 @@ CRN_DEVICE void row_tile(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from,
             gamma = get_floats(p->gamma, c, width);
         CRN_UNROLL for (uint32_t u = 0; u < row_each; u++) {
             size_t i = row + u * CRN_ROW_WARPS;
-            if (c >= width || i >= p->cut.rows)
+            if (c >= width || i >= p->tiling.rows)
                 continue;
             x[u] = fetch(p->x, i * width + c);
             gy[u] = fetch(p->gy, i * width + c);
@@ -153,7 +153,7 @@ CRN_DEVICE void row_tile(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from,
         CRN_UNROLL for (uint32_t u = 0; u < row_each; u++) {
             uint32_t i = row + u * CRN_ROW_WARPS;
             float total = 0, along = 0;
-            if (c < width && i < p->cut.rows) {
+            if (c < width && i < p->tiling.rows) {
                 float mean = p->centred ? p->mean[i] : 0, inverse = p->inverse[i];
                 pack value = open(x[u]), gradient = open(gy[u]);
                 EACH(k) {
@@ -178,14 +178,14 @@ CRN_DEVICE void row_tile(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from,
 /* The sums of a tile over all warps become those of the strip, or are added to them. */
 CRN_DEVICE void row_tile_sums(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t tile,
                               uint32_t t, int add, const float *s) {
-    uint32_t width = p->cut.channels;
+    uint32_t width = p->tiling.channels;
     for (uint32_t i = t; i < 2 * row_tile_packs * PACK * 32; i += g.threads) {
         uint32_t lane = i % 32, k = i / 32 % PACK, q = i / 32 / PACK % row_tile_packs;
         uint32_t array = i / 32 / PACK / row_tile_packs;
         uint32_t c = ((tile * row_tile_packs + q) * 32 + lane) * PACK + k;
         if (c >= width)
             continue;
-        float sum = 0, *to = (float *)p->part + ((size_t)g.x * 2 + array) * width + c;
+        float sum = 0, *to = (float *)p->partial + ((size_t)g.x * 2 + array) * width + c;
         CRN_UNROLL for (uint32_t warp = 0; warp < CRN_ROW_WARPS; warp++) sum +=
             s[i / 32 * g.threads + warp * 32 + lane];
         *to = sum + (add ? *to : 0);
@@ -195,7 +195,7 @@ CRN_DEVICE void row_tile_sums(const crn_row_norm_args *CRN_RESTRICT p, crn_grid 
 /* other is a constant here: whether p->other is added. */
 CRN_DEVICE void row_gradient(const crn_row_norm_args *CRN_RESTRICT p, size_t at, uint32_t lane,
                              float mean, float inverse, float shift, float slope, int other) {
-    uint32_t width = p->cut.channels;
+    uint32_t width = p->tiling.channels;
     for (uint32_t first = lane * PACK; first < width; first += row_packs_at_once * 32 * PACK) {
         raw x[row_packs_at_once], gy[row_packs_at_once], more[row_packs_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < row_packs_at_once; u++) {
@@ -225,33 +225,34 @@ CRN_DEVICE void row_gradient(const crn_row_norm_args *CRN_RESTRICT p, size_t at,
 
 CRN_DEVICE void row_gradients(const crn_row_norm_args *CRN_RESTRICT p, crn_grid g, uint32_t from,
                               const float *sums, const float *products, int other) {
-    float count = (float)p->cut.channels;
+    float count = (float)p->tiling.channels;
     CRN_EACH_THREAD(t) {
         for (uint32_t u = 0; u < row_each; u++) {
             uint32_t row = from + u * CRN_ROW_WARPS + t / 32;
-            if (row >= p->cut.rows)
+            if (row >= p->tiling.rows)
                 continue;
             float shift = p->centred ? crn_add_warp(sums + u * g.threads, t) / count : 0;
             float slope = crn_add_warp(products + u * g.threads, t) / count;
-            row_gradient(p, (size_t)row * p->cut.channels, t % 32, p->centred ? p->mean[row] : 0,
+            row_gradient(p, (size_t)row * p->tiling.channels, t % 32, p->centred ? p->mean[row] : 0,
                          p->inverse[row], shift, slope, other);
         }
     }
 }
 
-/* x, gy, mean, inverse (, other) -> gx, part. A block has a strip of rows, in chunks; a warp has a
- * few rows of each. A chunk is read twice, the second time from a cache. */
+/* x, gy, mean, inverse (, other) -> gx, partial. A block has a strip of rows, in chunks; a warp has
+ * a few rows of each. A chunk is read twice, the second time from a cache. */
 CRN_KERNEL_OF(FORM(row_norm_bwd_wide), crn_row_norm_args, 256, 2) {
     CRN_SHARED(float, s, 2 * row_tile_packs * PACK * 256);
     CRN_SHARED(float, sums, row_each * 256);
     CRN_SHARED(float, products, row_each * 256);
-    uint32_t begin = g.x * p->cut.strip, end = crn_min_u32(begin + p->cut.strip, p->cut.rows);
+    uint32_t begin = g.x * p->tiling.strip,
+             end = crn_min_u32(begin + p->tiling.strip, p->tiling.rows);
     for (uint32_t from = begin; from < end; from += CRN_ROW_CHUNK) {
-        for (uint32_t tile = 0; tile * row_tile_packs * 32 * PACK < p->cut.channels; tile++) {
+        for (uint32_t tile = 0; tile * row_tile_packs * 32 * PACK < p->tiling.channels; tile++) {
             CRN_EACH_THREAD(t) {
                 row_tile(p, from, tile, t, g.threads, s, sums, products);
             }
-            if (!p->part)
+            if (!p->partial)
                 continue;
             CRN_BARRIER();
             CRN_EACH_THREAD(t) {

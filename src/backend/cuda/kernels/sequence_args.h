@@ -1,13 +1,14 @@
-/* sequence_args.h: the arguments of the kernels for sequences of tokens; part of kernels.h, which
- * includes it. Sequences are matrices without padding: a row of `width` elements for each token. */
+/* sequence_args.h: the arguments of the kernels for sequences of tokens; included by kernels.h,
+ * which includes it. Sequences are matrices without padding: a row of `width` elements for each
+ * token. */
 #ifndef CRN_SEQUENCE_ARGS_H
 #define CRN_SEQUENCE_ARGS_H
 
 /* ---- Norms of rows: layer norm (centred) and RMS norm ----
  *
  *     row_norm           x (, added) -> y, mean, inverse (, sum)
- *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, part
- *     row_norm_finish    part -> ggamma, gbeta
+ *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, partial
+ *     row_norm_finish    partial -> ggamma, gbeta
  *
  * Those called `wide` are for rows too long for a block: row_norm can have 4 packs of a row for
  * each of 256 threads, row_norm_bwd one for each of 512. With `added` the norm is that of sum = x +
@@ -18,7 +19,7 @@
 #define CRN_ROW_WARPS 8u  /* of such a block */
 
 typedef struct crn_row_norm_args {
-    crn_cut cut; /* the caller gives rows and channels; the launch fills in the rest */
+    crn_tiling tiling; /* the caller gives rows and channels; the launch fills in the rest */
     uint32_t element, centred;
     float epsilon;
     const void *x, *gy;
@@ -29,7 +30,7 @@ typedef struct crn_row_norm_args {
     const float *beta;     /* or NULL */
     float *mean, *inverse; /* [rows]; mean: only if centred; forward: or NULL */
     float *ggamma, *gbeta; /* [width], or NULL */
-    void *part;            /* NULL: neither is wanted */
+    void *partial;         /* NULL: neither is wanted */
 } crn_row_norm_args;
 
 /* ---- Gates, element by element: the arguments are crn_pointwise_args ---- */
@@ -120,8 +121,8 @@ typedef struct crn_copy_rows_args {
  *     token_loss        logits, labels -> loss, probabilities
  *     token_loss_bwd    probabilities, labels, count -> gradient
  *
- * Where the logits are those of a chunk of the rows, `before` rows come before it: labels and parts
- * are those of all rows, and the launch for the last chunk makes the loss.
+ * Where the logits are those of a chunk of the rows, `before` rows come before it: labels and
+ * partial sums are those of all rows, and the launch for the last chunk makes the loss.
  *
  * Labels below 0 are ignored; with one outside the words the loss is NaN. In bf16 token_loss takes
  * the count too and writes the gradient instead of the probabilities; token_loss_bwd copies it. */
@@ -135,7 +136,7 @@ typedef struct crn_token_loss_args {
     float *loss;    /* forward: or NULL */
     void *gradient; /* may be probabilities */
     float *count;
-    void *part;
+    void *partial;
     uint32_t *tickets;
 } crn_token_loss_args;
 

@@ -15,61 +15,62 @@ static uint32_t matrix_pack(uint32_t element, uint32_t width, const void *a, con
 /* ---- Norms of rows ---- */
 
 static uint32_t norm_pack(const crn_row_norm_args *a, const void *to) {
-    const operand operands[] = {{a->x, a->cut.channels},     {a->gy, a->cut.channels},
-                                {a->added, a->cut.channels}, {a->other, a->cut.channels},
-                                {a->sum, a->cut.channels},   {to, a->cut.channels}};
-    return pack_of(a->element, a->cut.channels, operands, 6);
+    const operand operands[] = {{a->x, a->tiling.channels},     {a->gy, a->tiling.channels},
+                                {a->added, a->tiling.channels}, {a->other, a->tiling.channels},
+                                {a->sum, a->tiling.channels},   {to, a->tiling.channels}};
+    return pack_of(a->element, a->tiling.channels, operands, 6);
 }
 
 /* A row belongs to the fewest warps that hold it, or, if it is too long for all of a block, to
  * none: lanes == 0. */
-static void cut_lanes(crn_cut *cut, uint32_t pack) {
-    cut->lanes = 32;
-    while (cut->lanes <= THREADS && cut->channels > CRN_ROW_HELD * cut->lanes * pack)
-        cut->lanes *= 2;
-    cut->lanes = cut->lanes > THREADS ? 0 : cut->lanes;
+static void choose_lanes(crn_tiling *tiling, uint32_t pack) {
+    tiling->lanes = 32;
+    while (tiling->lanes <= THREADS && tiling->channels > CRN_ROW_HELD * tiling->lanes * pack)
+        tiling->lanes *= 2;
+    tiling->lanes = tiling->lanes > THREADS ? 0 : tiling->lanes;
 }
 
 crn_launch crn_row_norm_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->y);
-    cut_lanes(&given->cut, pack);
-    bool wide = given->cut.lanes == 0;
-    return launch_of(form_of(wide ? CRN_K_row_norm_wide : CRN_K_row_norm, given->element, pack),
-                     divide_up(given->cut.rows, wide ? ROWS_OF_BLOCK : THREADS / given->cut.lanes),
-                     1, THREADS);
+    choose_lanes(&given->tiling, pack);
+    bool wide = given->tiling.lanes == 0;
+    return launch_of(
+        form_of(wide ? CRN_K_row_norm_wide : CRN_K_row_norm, given->element, pack),
+        divide_up(given->tiling.rows, wide ? ROWS_OF_BLOCK : THREADS / given->tiling.lanes), 1,
+        THREADS);
 }
 
 /* A block of the backward pass has all columns of a strip of rows, of which `groups` at a time. A
  * row belongs to as many warps as it has packs, or, if it is too long for a block, to none: lanes
  * == 0.
  */
-static void cut_strips(crn_cut *cut, uint32_t pack) {
-    cut->lanes = divide_up(cut->channels, 32 * pack) * 32;
-    cut->lanes = cut->lanes > COLUMN_THREADS ? 0 : cut->lanes;
-    cut->groups = cut->lanes == 0 ? CRN_ROW_CHUNK : COLUMN_THREADS / cut->lanes;
-    uint32_t chunks = divide_up(cut->rows, cut->groups);
-    cut->strip = cut->groups * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
-    cut->strips = divide_up(cut->rows, cut->strip);
+static void choose_strips(crn_tiling *tiling, uint32_t pack) {
+    tiling->lanes = divide_up(tiling->channels, 32 * pack) * 32;
+    tiling->lanes = tiling->lanes > COLUMN_THREADS ? 0 : tiling->lanes;
+    tiling->groups = tiling->lanes == 0 ? CRN_ROW_CHUNK : COLUMN_THREADS / tiling->lanes;
+    uint32_t chunks = divide_up(tiling->rows, tiling->groups);
+    tiling->strip = tiling->groups * larger(divide_up(chunks, COLUMN_BLOCKS), 1);
+    tiling->strips = divide_up(tiling->rows, tiling->strip);
 }
 
 crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->gx);
-    cut_strips(&given->cut, pack);
-    bool wide = given->cut.lanes == 0;
+    choose_strips(&given->tiling, pack);
+    bool wide = given->tiling.lanes == 0;
     return launch_of(
         form_of(wide ? CRN_K_row_norm_bwd_wide : CRN_K_row_norm_bwd, given->element, pack),
-        given->cut.strips, 1, wide ? THREADS : COLUMN_THREADS);
+        given->tiling.strips, 1, wide ? THREADS : COLUMN_THREADS);
 }
 
 crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
-    return launch_of(CRN_K_row_norm_finish, divide_up(2 * (uint64_t)given->cut.channels, 32), 1,
+    return launch_of(CRN_K_row_norm_finish, divide_up(2 * (uint64_t)given->tiling.channels, 32), 1,
                      THREADS);
 }
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
-    crn_cut wide = given->cut, narrow = given->cut; /* enough for both forms */
-    cut_strips(&wide, wide_pack(given->element));
-    cut_strips(&narrow, 1);
+    crn_tiling wide = given->tiling, narrow = given->tiling; /* enough for both forms */
+    choose_strips(&wide, wide_pack(given->element));
+    choose_strips(&narrow, 1);
     uint64_t strips = larger(wide.strips, narrow.strips);
     return (strips * 2 * wide.channels * sizeof(float) + 15) / 16 * 16;
 }

@@ -2,11 +2,11 @@
 #include "backend/cuda/kernels/launch_shapes.h"
 #include "backend/cuda/kernels/split_shapes.h"
 
-#define UNITS 132u                  /* multiprocessors that a grid should suit */
-#define DEPTH 16u                   /* pixels in a block of them */
-#define LEAST_BLOCKS 8u             /* of a part */
-#define MOST_PART_BYTES (64u << 20) /* of all parts */
-#define MOST_Y 65535u               /* of a grid */
+#define UNITS 132u                   /* multiprocessors that a grid should suit */
+#define DEPTH 16u                    /* pixels in a block of them */
+#define LEAST_BLOCKS 8u              /* of a slice */
+#define MOST_SLICE_BYTES (64u << 20) /* of all slices */
+#define MOST_Y 65535u                /* of a grid */
 #define HOPPER_DEPTH 32u
 #define HOPPER_WEIGH_BYTES ((3 * (128 + 64) + 2 * 2 * 64) * HOPPER_DEPTH * (uint32_t)sizeof(float))
 #define HOPPER_BYTES (3 * (128 + 2 * 64) * HOPPER_DEPTH * (uint32_t)sizeof(float))
@@ -29,7 +29,7 @@ const char *const crn_split_names[CRN_SPLIT_TILE_COUNT] = {
         "split.hopper",
 };
 
-/* The result as a matrix, in tiles: those of one part, or of all classes of pixels. */
+/* The result as a matrix, in tiles: those of one slice, or of all classes of pixels. */
 static void count_tiles(uint32_t pass, const crn_split_args *a, uint64_t out[2]) {
     const tile *t = &tiles[a->tile];
     uint32_t classes = 1;
@@ -48,30 +48,30 @@ static void count_tiles(uint32_t pass, const crn_split_args *a, uint64_t out[2])
     out[1] = (uint64_t)divide_up(rows, t->rows) * classes;
 }
 
-/* About how long a weigh takes with `parts`, in the time that a block of the grid needs for DEPTH
- * pixels: a few of these to begin and to end, and at last all parts are read. */
+/* About how long a weigh takes with `slices`, in the time that a block of the grid needs for DEPTH
+ * pixels: a few of these to begin and to end, and at last all slices are read. */
 static uint64_t weigh_cost(uint64_t tile_count, uint64_t slots, uint64_t blocks, uint64_t bytes,
-                           uint64_t parts) {
-    uint64_t turns = (tile_count * parts + slots - 1) / slots;
-    return turns * ((blocks + parts - 1) / parts + 8) + (parts > 1 ? parts * bytes >> 20 : 0);
+                           uint64_t slices) {
+    uint64_t turns = (tile_count * slices + slots - 1) / slots;
+    return turns * ((blocks + slices - 1) / slices + 8) + (slices > 1 ? slices * bytes >> 20 : 0);
 }
 
-/* Cut the pixels into the number of parts that is likely to be the fastest. */
-static void cut_pixels(uint32_t pass, crn_split_args *a) {
+/* Divide the pixels into the number of slices that is likely to be the fastest. */
+static void slice_pixels(uint32_t pass, crn_split_args *a) {
     uint64_t count[2], bytes = (uint64_t)a->filters * (uint32_t)(a->kernel[0] * a->kernel[1]) *
                                a->channels * sizeof(float);
     uint32_t blocks = divide_up((uint64_t)a->batch * a->small_height * a->small_width, DEPTH);
     uint64_t slots = UNITS * tiles[a->tile].held, best = 1, least = UINT64_MAX;
     count_tiles(pass, a, count);
-    for (uint64_t parts = 1; pass == CRN_SPLIT_WEIGH && parts <= slots; parts++) {
-        uint64_t cost = weigh_cost(count[0] * count[1], slots, blocks, bytes, parts);
-        if (parts > 1 && (parts * bytes > MOST_PART_BYTES || parts * LEAST_BLOCKS > blocks))
+    for (uint64_t slices = 1; pass == CRN_SPLIT_WEIGH && slices <= slots; slices++) {
+        uint64_t cost = weigh_cost(count[0] * count[1], slots, blocks, bytes, slices);
+        if (slices > 1 && (slices * bytes > MOST_SLICE_BYTES || slices * LEAST_BLOCKS > blocks))
             break;
         if (cost < least)
-            best = parts, least = cost;
+            best = slices, least = cost;
     }
-    a->part_blocks = divide_up(blocks, best);
-    a->parts = divide_up(blocks, a->part_blocks);
+    a->slice_blocks = divide_up(blocks, best);
+    a->slices = divide_up(blocks, a->slice_blocks);
 }
 
 bool crn_split_fits(uint32_t pass, const crn_split_args *given) {
@@ -82,9 +82,9 @@ bool crn_split_fits(uint32_t pass, const crn_split_args *given) {
         return false; /* a row of turned weights has filters in groups of 16 */
     if (hopper && pass == CRN_SPLIT_WEIGH && a.filters <= 64)
         return false; /* half of a tile would be empty: the others are faster */
-    cut_pixels(pass, &a);
+    slice_pixels(pass, &a);
     count_tiles(pass, &a, count);
-    return count[1] * a.parts <= MOST_Y;
+    return count[1] * a.slices <= MOST_Y;
 }
 
 /* ---- Launches ---- */
@@ -94,9 +94,9 @@ static crn_launch tiles_launch(crn_kernel_id kernel, uint32_t pass, crn_split_ar
     const tile *t = &tiles[which];
     uint64_t count[2];
     given->tile = which;
-    cut_pixels(pass, given);
+    slice_pixels(pass, given);
     count_tiles(pass, given, count);
-    return launch_of(kernel, (uint32_t)count[0], (uint32_t)count[1] * given->parts,
+    return launch_of(kernel, (uint32_t)count[0], (uint32_t)count[1] * given->slices,
                      t->rows / 64 * (t->columns / t->warp) * 32);
 }
 

@@ -6,7 +6,7 @@
  *     a b  =  small(a) big(b) + big(a) small(b) + big(a) big(b),  off by at most 2^-21 |a b|
  *
  * Most of that is the missing small(a) small(b), whose sign is random. The sums of a matrix unit
- * are not rounded but cut off, so only a few products are added up in it: 8, or 32 where it is
+ * are not rounded but truncated, so only a few products are added up in it: 8, or 32 where it is
  * faster. The rest is added in fp32. docs/tried.md compares the errors with those of the libraries'
  * fp32. An infinite factor gives NaN. */
 #ifndef CRN_SPLIT_NUMBERS_H

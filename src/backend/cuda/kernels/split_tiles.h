@@ -116,19 +116,19 @@ CRN_DEVICE void split_read_right(split_operand o, uint32_t first, uint32_t s, ui
 /* Add the products of 16 rows and 32 columns to their sums. */
 CRN_DEVICE void split_add(const uint32_t *a_big, const uint32_t *a_small,
                           const uint32_t (*b_big)[2], const uint32_t (*b_small)[2], float *sums) {
-    float part[4][4];
+    float partial[4][4];
     CRN_UNROLL
     for (uint32_t j = 0; j < 4; j++)
-        split_mma_first(part[j], a_small, b_big[j]);
+        split_mma_first(partial[j], a_small, b_big[j]);
     CRN_UNROLL
     for (uint32_t j = 0; j < 4; j++)
-        split_mma(part[j], a_big, b_small[j]);
+        split_mma(partial[j], a_big, b_small[j]);
     CRN_UNROLL
     for (uint32_t j = 0; j < 4; j++)
-        split_mma(part[j], a_big, b_big[j]);
+        split_mma(partial[j], a_big, b_big[j]);
     CRN_UNROLL
     for (uint32_t j = 0; j < 16; j++)
-        sums[j] += part[j / 4][j % 4];
+        sums[j] += partial[j / 4][j % 4];
 }
 
 /* Add the product of two tiles to the sums of a thread: 64 for each of `groups` of 32 columns. The
@@ -183,7 +183,7 @@ CRN_DEVICE void split_multiply(split_operand left, split_operand right, uint32_t
                                uint32_t thread, float *sums) {
     uint32_t g = thread % 32 / 4, t = thread % 4;
     for (uint32_t s = 0; s < SPLIT_DEPTH / 8; s++) {
-        uint32_t a[2][8][8], b[2][16][8]; /* big and small parts of its rows and columns */
+        uint32_t a[2][8][8], b[2][16][8]; /* big and small terms of its rows and columns */
         for (uint32_t k = 0; k < 64; k++) {
             uint32_t m = left.first + k / 32 * 32 + 4 * split_spread(g) + k / 8 % 4;
             float x = left.at[split_left_at(left, m, 8 * s + k % 8)];

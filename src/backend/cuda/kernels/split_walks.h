@@ -10,7 +10,7 @@
  * reach it: first + (r, s) * every. */
 typedef struct split_block {
     uint32_t row, column, rows, columns; /* of the tile; of the whole result */
-    uint32_t depth, depth_end, blocks;   /* the part of the depth; in blocks of SPLIT_DEPTH */
+    uint32_t depth, depth_end, blocks;   /* its range of the depth; in blocks of SPLIT_DEPTH */
     uint32_t taps;
     int32_t count[2], first[2], every[2], step[2];
     int32_t class_at[2], class_size[2]; /* scatter: of the block's pixels */
@@ -117,7 +117,7 @@ CRN_DEVICE void split_class(const crn_split_args *CRN_RESTRICT p, split_block *b
 }
 
 /* The result of block (x, y). In a scatter y counts the tiles of the first class, which has the
- * most, then those of the others; a weigh has all tiles of a part, then those of the others. */
+ * most, then those of the others; a weigh has all tiles of a slice, then those of the others. */
 CRN_DEVICE split_block split_block_of(const crn_split_args *CRN_RESTRICT p, uint32_t pass,
                                       uint32_t x, uint32_t y, uint32_t tm, uint32_t tn) {
     split_block b = {0};
@@ -125,12 +125,12 @@ CRN_DEVICE split_block split_block_of(const crn_split_args *CRN_RESTRICT p, uint
     b.column = x * tn;
     uint32_t pixels = p->batch * p->small_height * p->small_width;
     if (pass == CRN_SPLIT_WEIGH) {
-        uint32_t tiles = (p->filters + tm - 1) / tm, part = y / tiles;
+        uint32_t tiles = (p->filters + tm - 1) / tm, slice = y / tiles;
         b.row = y % tiles * tm;
         b.rows = p->filters;
         b.columns = b.taps * p->channels;
-        b.depth = part * p->part_blocks * SPLIT_DEPTH;
-        b.depth_end = crn_min_u32(b.depth + p->part_blocks * SPLIT_DEPTH, pixels);
+        b.depth = slice * p->slice_blocks * SPLIT_DEPTH;
+        b.depth_end = crn_min_u32(b.depth + p->slice_blocks * SPLIT_DEPTH, pixels);
         b.blocks = (b.depth_end - b.depth + SPLIT_DEPTH - 1) / SPLIT_DEPTH;
         return b;
     }
@@ -194,7 +194,7 @@ CRN_DEVICE size_t split_result_row(const crn_split_args *CRN_RESTRICT p, const s
     if (pass == CRN_SPLIT_GATHER)
         return (size_t)m * p->small_pitch;
     if (pass == CRN_SPLIT_WEIGH)
-        return (size_t)(b->depth / SPLIT_DEPTH / p->part_blocks * p->filters + m) * b->columns;
+        return (size_t)(b->depth / SPLIT_DEPTH / p->slice_blocks * p->filters + m) * b->columns;
     uint32_t wide = (uint32_t)b->class_size[1], high = (uint32_t)b->class_size[0], line = m / wide;
     uint32_t y = (uint32_t)b->class_at[0] + line % high * (uint32_t)p->stride[0];
     uint32_t x = (uint32_t)b->class_at[1] + m % wide * (uint32_t)p->stride[1];

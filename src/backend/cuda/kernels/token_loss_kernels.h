@@ -138,7 +138,7 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED(token_sums, all, 1);
     CRN_SHARED(uint32_t, last, 1);
     token_sums *s = all;
-    float *part = (float *)p->part;
+    float *partial = (float *)p->partial;
     size_t at = (size_t)g.x * p->words;
     int32_t label = p->labels[p->before + g.x];
     token_row_sums(p, g, at, label, s);
@@ -147,7 +147,7 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
             token_write(p, t, g.threads, at, label, s->largest[0], 1 / s->sum[0]);
         if (t != 0)
             continue;
-        crn_write_shared_part(part + p->before + g.x, token_row_loss(p, label, s));
+        crn_write_shared_partial(partial + p->before + g.x, token_row_loss(p, label, s));
         last[0] = crn_take_ticket(p->tickets, g.blocks);
     }
     CRN_BARRIER();
@@ -156,7 +156,7 @@ CRN_KERNEL_OF(FORM(token_loss), crn_token_loss_args, CRN_COLUMN_THREADS, 2) {
     CRN_EACH_THREAD(t) {
         float sum = 0, count = 0;
         for (uint32_t i = t; i < p->before + g.blocks; i += g.threads) {
-            sum += crn_read_shared_part(part + i);
+            sum += crn_read_shared_partial(partial + i);
             count += p->labels[i] >= 0;
         }
         s->sum[t] = sum;
