@@ -26,9 +26,13 @@ run() { # run COMMAND ...: what it prints goes to the log, and how it ended
 say "commit $commit, $(uname -sm), $(nproc) processors, $(date -u +%Y-%m-%d)"
 git -C "$root" diff --quiet HEAD 2>/dev/null || say "with changes that are not committed"
 
-say "== From PyTorch"
+say "== From the command line"
+run "$build/cairn" plan resnet50 --batch 64 --budget 3GiB --top 3
+
+say "== From PyTorch: eager, and mode compiled"
 if "$python" -c 'import torch, cairn; assert torch.cuda.is_available()' 2>/dev/null; then
     run "$python" "$root/bench/pytorch/budget.py" --device cuda --part step
+    run "$python" "$root/bench/pytorch/compiled.py" --limit 3600 --out "$out/compiled"
 else
     say "left out: $python has no PyTorch with a GPU, or not the package cairn"
 fi
@@ -44,6 +48,13 @@ fi
 say "== On the processor: steps against PyTorch"
 if "$python" -c 'import torch' 2>/dev/null; then
     run "$python" "$root/bench/pytorch/compare.py" --cairn "$build/cairn"
+    tokens="--passive --batch 1 --size 256 --pairs 6 --warmups 1 --cairn $build/cairn"
+    # shellcheck disable=SC2086
+    run "$python" "$root/bench/pytorch/compare.py" $tokens gpt2
+    # shellcheck disable=SC2086
+    run "$python" "$root/bench/pytorch/compare.py" $tokens --half --against "$build/cairn" gpt2
+    # shellcheck disable=SC2086
+    run "$python" "$root/bench/pytorch/compare.py" $tokens --math bf16 --against "$build/cairn" gpt2
 else
     say "left out: $python has no PyTorch"
 fi

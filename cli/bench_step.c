@@ -4,7 +4,7 @@
  * in processor time, which other load affects the least.
  *
  * With --serve it does one step of --only NAME for each line that it reads, and prints its time;
- * costs are not profiled. bench/pytorch compares Cairn with another program in this way. */
+ * costs are not profiled. bench/pytorch so compares Cairn with another program. */
 #include "bench.h"
 #include "planning.h"
 #include "quantiles.h"
@@ -19,7 +19,7 @@
 static const char *const networks[] = {"resnet18", "vgg11", "densenet121", "resnet50",
                                        "inception_v3"};
 
-/* One way to run the network. */
+/* One of the runs that are compared. */
 typedef struct contender {
     cairn_solution *solution;
     cairn_exec *exec;

@@ -1,5 +1,5 @@
 /* bench_table2.c: table 2 of Feng and Huang, from the simulator: memory of a training step beyond
- * the stationary part, for regular training and for each checkpoint search, beside the paper's own
+ * what is stationary, for regular training and for each checkpoint search, beside the paper's own
  * columns. Transformers, which the paper does not have, follow. */
 #include "bench.h"
 #include "model.h"
@@ -103,8 +103,8 @@ int cli_bench_table2(const cli_args *args) {
     if (!json)
         printf("%-20s| simulated, MiB: peak of what a plan controls            | paper, MB\n"
                "%-13s %5s |%7s%7s%7s%7s%7s%6s%6s%7s |%6s%6s%6s%6s%6s\n",
-               "", "network", "batch", "none", "random", "chen", "feng", "pieces", "cut", "cut",
-               "time", "reg.", "rand.", "chen", "ours", "cut");
+               "", "network", "batch", "none", "random", "chen", "feng", "pieces", "saved", "saved",
+               "time", "reg.", "rand.", "chen", "ours", "saved");
     for (uint32_t i = 0; (row = row_at(i)) != NULL; i++) {
         cli_model net;
         cairn_error err = {0};

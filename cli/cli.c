@@ -133,6 +133,16 @@ static bool parse_option(cli_args *args, int argc, char **argv, int *at) {
     return true;
 }
 
+/* The number of positional arguments that a command takes, or needs at least. */
+static int count_arguments(const cli_command *command, bool needed) {
+    int count = 0;
+    for (const char *word = command->arguments; *word != '\0'; word += strspn(word, " ")) {
+        count += !needed || *word != '[';
+        word += strcspn(word, " ");
+    }
+    return count;
+}
+
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out) {
     *out = (cli_args){.command = command};
     bool only_positionals = false;
@@ -142,14 +152,14 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
         } else if (!only_positionals && argv[at][0] == '-' && argv[at][1] != '\0') {
             if (!parse_option(out, argc, argv, &at))
                 return false;
-        } else if (out->positional_count >= command->most) {
+        } else if (out->positional_count >= count_arguments(command, false)) {
             cli_usage_error(out, "unexpected argument %s", argv[at]);
             return false;
         } else {
             out->positionals[out->positional_count++] = argv[at];
         }
     }
-    if (!cli_flag(out, "help") && out->positional_count < command->least) {
+    if (!cli_flag(out, "help") && out->positional_count < count_arguments(command, true)) {
         cli_usage_error(out, "it needs %s", command->arguments);
         return false;
     }

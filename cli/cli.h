@@ -34,8 +34,7 @@ typedef struct cli_named {
 
 typedef struct cli_command {
     const char *name;
-    const char *arguments;     /* "MODEL" */
-    int least, most;           /* number of positional arguments */
+    const char *arguments;     /* positional ones: "PLAN [MODEL]", where MODEL may be left out */
     const char *summary;       /* one line, for the list of commands */
     const char *details;       /* paragraphs for --help and the man page */
     const cli_option *options; /* ends with a NULL name; --help and --json need not be listed */
@@ -82,11 +81,11 @@ bool cli_choice_value(const cli_args *args, const char *option, const char *(*na
     }
 #define CLI_NAME_OF(name, number, text) [number] = text,
 
-/* "1024", "8GiB", "500MB", "40%". A percentage is given in parts per million of something that the
+/* "1024", "8GiB", "500MB", "40%". A percentage is given in millionths of something that the
  * caller knows. */
 typedef struct cli_size {
     bool given, percent;
-    uint64_t bytes; /* or parts per million */
+    uint64_t bytes; /* or millionths */
 } cli_size;
 bool cli_size_value(const cli_args *args, const char *option, cli_size *out);
 
@@ -96,7 +95,7 @@ bool cli_size_value(const cli_args *args, const char *option, cli_size *out);
 char *cli_remember(const cli_args *args, const char *const *without);
 
 /* The remembered arguments; those given now override them. `lines` is
- * cut into words and must outlive the result, which is to be released with free(). NULL after
+ * split into words and must outlive the result, which is to be released with free(). NULL after
  * saying what is wrong. */
 cli_args *cli_recall(const cli_args *given, char *lines);
 

@@ -80,8 +80,6 @@ const cli_command cli_command_bench = {
     .name = "bench",
     .alone = true,
     .arguments = "[NAME]",
-    .least = 0,
-    .most = 1,
     .summary = "print the tables and figures of the papers, and measure Cairn",
     .details = "Without NAME, lists the benches. With --json every row is a line of JSON with the\n"
                "commit and the machine.",

@@ -146,17 +146,17 @@ static int evaluate(evaluating *e) {
     double loss = 0;
     e->result = (cairn_evaluation)CAIRN_EVALUATION_INIT;
     for (uint32_t s = 0; s < 2; s++) {
-        cairn_evaluation part = CAIRN_EVALUATION_INIT;
+        cairn_evaluation one = CAIRN_EVALUATION_INIT;
         if (e->evaluators[s] == NULL)
             continue;
         e->split = (cairn_split)s;
         cairn_status status =
-            cairn_evaluator_run(e->evaluators[s], e->all == NULL ? NULL : keep, e, &part, &err);
+            cairn_evaluator_run(e->evaluators[s], e->all == NULL ? NULL : keep, e, &one, &err);
         if (status != CAIRN_OK)
             return cli_fail(status, &err);
-        loss += part.loss * (double)part.predictions;
-        e->result.correct += part.correct;
-        e->result.predictions += part.predictions;
+        loss += one.loss * (double)one.predictions;
+        e->result.correct += one.correct;
+        e->result.predictions += one.predictions;
     }
     e->result.loss = loss / (double)e->result.predictions;
     return CLI_DONE;
@@ -337,8 +337,6 @@ static const cli_option predict_options[] = {
 const cli_command cli_command_eval = {
     .name = "eval",
     .arguments = "[MODEL]",
-    .least = 0,
-    .most = 1,
     .summary = "loss and accuracy of a trained network on data",
     .details =
         "MODEL may be left out if the weights name their network, as those of 'cairn train'\n"
@@ -356,8 +354,6 @@ const cli_command cli_command_eval = {
 const cli_command cli_command_predict = {
     .name = "predict",
     .arguments = "[MODEL]",
-    .least = 0,
-    .most = 1,
     .summary = "what a trained network says about every sample",
     .details = "Prints one line of JSON per sample, in the order of the files: label, predicted\n"
                "class and its probability. A file of tensors has sample [n], label [n],\n"

@@ -46,7 +46,7 @@ static cairn_status open_batch(void *context, uint32_t batch, cairn_graph **grap
 
 /* Whether the limit of the whole device is the algorithm's to divide. */
 static bool divides(const fitting *f, const answer *a) {
-    return f->model->header.updates > 0 && strcmp(a->algorithm, "auto") == 0;
+    return f->model->header.updates > 0 && cli_plans_all(a->algorithm);
 }
 
 static cairn_status find_largest(fitting *f, uint32_t hint, answer *a, cairn_error *err) {
@@ -255,8 +255,6 @@ static const cli_option options[] = {
 const cli_command cli_command_fit = {
     .name = "fit",
     .arguments = "MODEL",
-    .least = 1,
-    .most = 1,
     .summary = "the largest batch that fits a budget, by every algorithm",
     .details =
         "MODEL is a network of 'cairn zoo' or your own (NAME.net). Prints, for none and for every "

@@ -57,8 +57,6 @@ static const cli_option options[] = {
 const cli_command cli_command_plan = {
     .name = "plan",
     .arguments = "MODEL",
-    .least = 1,
-    .most = 1,
     .summary = "plan a training step inside a memory budget",
     .details = "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Prints the "
                "predicted peak, the time\n"

@@ -206,8 +206,6 @@ static const cli_option options[] = {
 const cli_command cli_command_profile = {
     .name = "profile",
     .arguments = "MODEL",
-    .least = 1,
-    .most = 1,
     .summary = "measure what the ops of a network cost on a backend",
     .details =
         "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Runs training "

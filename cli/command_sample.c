@@ -228,7 +228,6 @@ static const cli_option options[] = {
 const cli_command cli_command_sample = {
     .name = "sample",
     .arguments = "[MODEL]",
-    .most = 1,
     .summary = "continue a text with a trained network",
     .details =
         "MODEL is a network that reads tokens, such as gpt2, in the size that it was trained "

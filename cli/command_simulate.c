@@ -109,8 +109,6 @@ static const cli_option verify_options[] = {
 const cli_command cli_command_simulate = {
     .name = "simulate",
     .arguments = "PLAN [MODEL]",
-    .least = 1,
-    .most = 2,
     .summary = "say what a plan costs, in memory and time",
     .details =
         "PLAN is a file that 'cairn plan -o' wrote. Without MODEL, the plan is for the model that\n"
@@ -125,8 +123,6 @@ const cli_command cli_command_simulate = {
 const cli_command cli_command_verify = {
     .name = "verify",
     .arguments = "PLAN [MODEL]",
-    .least = 1,
-    .most = 2,
     .summary = "check that a plan is legal",
     .details =
         "PLAN and MODEL are those of 'cairn simulate'. The exit status is 0 if the plan is legal.\n"

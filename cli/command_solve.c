@@ -47,8 +47,6 @@ static const cli_option options[] = {
 const cli_command cli_command_solve = {
     .name = "solve",
     .arguments = "PROBLEM FILE",
-    .least = 2,
-    .most = 2,
     .summary = "solve one of the papers' abstract problems",
     .details =
         "FILE holds one case, an array of cases, or {\"cases\": [...]}. The exit status is 3 if\n"

@@ -13,8 +13,8 @@
 
 #define MOST_OVERHEAD 100.0 /* percent; longer times are in the table but not in the picture */
 
-static double percent_of(double part, double whole) {
-    return whole > 0 ? 100.0 * part / whole : 0;
+static double percent_of(double some, double whole) {
+    return whole > 0 ? 100.0 * some / whole : 0;
 }
 
 static void print_table(const cli_sweep *s) {
@@ -256,8 +256,6 @@ static const cli_option options[] = {
 const cli_command cli_command_sweep = {
     .name = "sweep",
     .arguments = "MODEL",
-    .least = 1,
-    .most = 1,
     .summary = "memory against time, for every algorithm",
     .details =
         "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file. Every algorithm "

@@ -224,8 +224,6 @@ static const cli_option options[] = {
 const cli_command cli_command_train = {
     .name = "train",
     .arguments = "[MODEL]",
-    .least = 0,
-    .most = 1,
     .summary = "train inside a memory budget",
     .details =
         "MODEL is a network of 'cairn zoo', your own (NAME.net) or a graph file; it may be left "

@@ -146,8 +146,6 @@ static const cli_option options[] = {
 const cli_command cli_command_zoo = {
     .name = "zoo",
     .arguments = "[NAME]",
-    .least = 0,
-    .most = 1,
     .summary = "list the networks that are built in, or show one",
     .details =
         "Without NAME, lists the networks. With NAME (a network or a file of one), shows its\n"

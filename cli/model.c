@@ -1,7 +1,6 @@
-/* model.c: from MODEL and its options to a graph with costs. */
-#include "model.h"
-
-#include "cairn/report.h"
+/* model.c: from MODEL and its options to a graph with costs; model_sizes.c and model_costs.c read
+ * the options. */
+#include "model_internal.h"
 
 #include "cairn/budget.h"
 
@@ -33,123 +32,6 @@ void cli_model_sign(const cli_model *model, cairn_plan *plan) {
     header.updates = model->header.updates;
     header.clips = model->header.clips;
     (void)!cairn_plan_set_header(plan, &header, NULL); /* its size is set */
-}
-
-/* "3x224x224": one to three numbers; those that are missing stay 0. */
-static bool parse_input(const cli_args *args, uint32_t out[3]) {
-    const char *text = cli_value(args, "input");
-    if (text == NULL)
-        return true;
-    const char *c = text;
-    for (int i = 0; i < 3; i++) {
-        char *end;
-        unsigned long value = strtoul(c, &end, 10);
-        bool good = *c >= '0' && *c <= '9' && value >= 1 && value <= 1000000;
-        if (good && *end == '\0') {
-            out[i] = (uint32_t)value;
-            return true;
-        }
-        if (!good || *end != 'x')
-            break;
-        out[i] = (uint32_t)value;
-        c = end + 1;
-    }
-    cli_usage_error(
-        args, "--input must be a size such as 3x224x224, each number at most 1000000, not \"%s\"",
-        text);
-    return false;
-}
-
-/* Batch 0 and the like are wrong input rather than wrong usage: exit 1. */
-static int read_options(const cli_args *args, cairn_plan_header *h) {
-    static const struct {
-        const char *name;
-        size_t offset;
-    } options[] = {
-        {"batch", offsetof(cairn_plan_header, batch)},
-        {"classes", offsetof(cairn_plan_header, classes)},
-        {"seq", offsetof(cairn_plan_header, steps)},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        uint64_t value;
-        const char *text = cli_value(args, options[i].name);
-        if (text != NULL && text[0] == '0' && text[strspn(text, "0")] == '\0') {
-            fprintf(stderr, "cairn: --%s must be at least 1\n", options[i].name);
-            return CLI_WRONG_INPUT;
-        }
-        if (!cli_number(args, options[i].name, 1, UINT32_MAX, 0, &value))
-            return CLI_USAGE;
-        uint32_t narrow = (uint32_t)value;
-        memcpy((char *)h + options[i].offset, &narrow, sizeof narrow);
-    }
-    return parse_input(args, h->input) ? CLI_DONE : CLI_USAGE;
-}
-
-int cli_read_size(const cli_args *args, uint32_t input[3], uint32_t *classes) {
-    cairn_plan_header header = {0};
-    int code = read_options(args, &header);
-    memcpy(input, header.input, sizeof header.input);
-    *classes = header.classes;
-    return code;
-}
-
-/* ---- Sizes: --batch, --input, --classes, --seq ---- */
-
-/* Sizes may follow a name: gpt2:355M. */
-static const cairn_zoo_entry *in_zoo(const char *name) {
-    const cairn_zoo_entry *entry;
-    size_t length = strcspn(name, ":");
-    for (uint32_t i = 0; (entry = cairn_zoo_list(i)) != NULL; i++)
-        if (strlen(entry->name) == length && strncmp(entry->name, name, length) == 0)
-            return entry;
-    return NULL;
-}
-
-static uint32_t numbers_of(const uint32_t input[3]) {
-    return (input[0] > 0) + (input[1] > 0) + (input[2] > 0);
-}
-
-/* A network of the zoo takes three numbers, or two if it is recurrent. */
-static int check_input(const cli_args *args, const cairn_zoo_entry *entry,
-                       const uint32_t given[3]) {
-    if (cli_value(args, "input") == NULL || entry == NULL ||
-        numbers_of(given) == numbers_of(entry->defaults.input))
-        return CLI_DONE;
-    if (entry->defaults.input[0] == 0)
-        return cli_usage_error(
-            args, "%s reads tokens: give their number with --seq instead of --input", entry->name);
-    return cli_usage_error(args, "--input must be %s for %s, not \"%s\"",
-                           entry->defaults.input[2] > 0 ? "CHANNELSxHEIGHTxWIDTH"
-                                                        : "FEATURESxHIDDEN",
-                           entry->name, cli_value(args, "input"));
-}
-
-/* A graph file has one size. The synthetic task still takes an input and a number of classes. */
-static int refuse_sizes(const cli_args *args, const char *name) {
-    static const char *const options[] = {"batch", "seq", "input", "classes"};
-    const char *data = cli_value(args, "data");
-    bool synthetic = data != NULL && strcmp(data, "synthetic") == 0;
-    if (cairn_model_importer(name)->sized)
-        return CLI_DONE;
-    for (int i = 0; i < (synthetic ? 2 : 4); i++)
-        if (cli_value(args, options[i]) != NULL)
-            return cli_usage_error(args, "%s is a graph of one size, which --%s cannot change",
-                                   name, options[i]);
-    return CLI_DONE;
-}
-
-int cli_read_sizes(const cli_args *args, const char *name, cairn_zoo_options *out) {
-    cairn_plan_header header = {0};
-    int code = read_options(args, &header);
-    if (code == CLI_DONE)
-        code = check_input(args, in_zoo(name), header.input);
-    if (code == CLI_DONE)
-        code = refuse_sizes(args, name);
-    out->batch = header.batch;
-    out->classes = header.classes;
-    out->steps = header.steps;
-    memcpy(out->input, header.input, sizeof out->input);
-    return code;
 }
 
 static void suggest_network(const char *name, cairn_error *err) {
@@ -184,170 +66,6 @@ static cairn_status open_graph(const char *name, double smoothing, cairn_plan_he
     h->steps = size.steps;
     memcpy(h->input, size.input, sizeof h->input);
     return CAIRN_OK;
-}
-
-static cairn_status find_machine(const char *name, cairn_machine *out, cairn_error *err) {
-    *out = (cairn_machine)CAIRN_MACHINE_INIT;
-    cairn_status status = cairn_machine_find(name == NULL ? "v100" : name, out, err);
-    if (status != CAIRN_EUNKNOWN)
-        return status;
-    cairn_text text;
-    status = cairn_text_load(NULL, name, &text, err);
-    if (status == CAIRN_EUNKNOWN)
-        snprintf(err->message, sizeof err->message,
-                 "\"%.200s\" is neither a machine that is built in (v100, h200, cpu) nor a file",
-                 name);
-    if (status != CAIRN_OK)
-        return status;
-    status = cairn_machine_from_json(text.data, text.length, name, out, err);
-    cairn_text_release(&text);
-    return status;
-}
-
-/* ---- Costs of a backend, and measured ones ---- */
-
-static cairn_status merge_table(cli_model *model, const cairn_text *text, const char *path,
-                                uint32_t *matched, cairn_error *err) {
-    cairn_measured_options options = CAIRN_MEASURED_OPTIONS_INIT;
-    cairn_measured measured = CAIRN_MEASURED_INIT;
-    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
-    if (model->device != NULL)
-        cairn_device_describe(model->device, &facts);
-    options.backend = model->backend;
-    options.threads = facts.compute_units;
-    options.machine = &model->machine;
-    cairn_status status = cairn_costs_measured(model->costs, model->graph, text->data, text->length,
-                                               path, &options, &measured, err);
-    if (status != CAIRN_OK)
-        return status;
-    *matched = measured.matched;
-    model->measured = measured.complete;
-    model->update_ns = measured.update_ns;
-    model->one_memory |= measured.backend[0] != '\0' && !facts.separate_memory;
-    return CAIRN_OK;
-}
-
-int64_t cli_update_ns(const cairn_costs_origin *origin, const cairn_graph *graph) {
-    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
-    cairn_graph_summarize(graph, &summary);
-    if (origin->update_bytes_per_second == 0)
-        return 0;
-    return (int64_t)(1e9 * (double)summary.parameter_bytes /
-                     (double)origin->update_bytes_per_second);
-}
-
-CLI_NAMES(math_name, CAIRN_MATH_LIST)
-
-static cairn_status open_device(const cli_args *args, cli_model *model, const char *backend,
-                                uint32_t threads, cairn_error *err) {
-    cairn_device_options options = CAIRN_DEVICE_OPTIONS_INIT;
-    cli_size bandwidth;
-    if (model->device != NULL)
-        return CAIRN_OK;
-    options.threads = threads;
-    if (cli_size_value(args, "link-bandwidth", &bandwidth))
-        options.link_bytes_per_second = bandwidth.bytes;
-    const char *math = cli_value(args, "math"), *name = NULL;
-    while (math != NULL && (name = math_name(options.math)) != NULL && strcmp(name, math) != 0)
-        options.math++;
-    if (math != NULL && name == NULL) {
-        snprintf(err->message, sizeof err->message, "--math must be tf32, fp32 or bf16, not %.32s",
-                 math);
-        return err->status = CAIRN_EINVAL;
-    }
-    cairn_status status = cairn_device_open(backend, &options, &model->device, err);
-    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
-    if (status == CAIRN_OK)
-        cairn_device_describe(model->device, &facts);
-    if (facts.compute_units > 0 && facts.compute_units < threads &&
-        strcmp(facts.backend, "cpu") == 0)
-        fprintf(stderr, "cairn: OpenMP grants %u of the %u threads asked for\n",
-                facts.compute_units, threads);
-    return status;
-}
-
-static cairn_status bind_costs(const cli_args *args, cli_model *model, const char *backend,
-                               uint32_t threads, cairn_error *err) {
-    cairn_costs *costs;
-    cairn_device_facts facts = CAIRN_DEVICE_FACTS_INIT;
-    cairn_status status = open_device(args, model, backend, threads, err);
-    if (status == CAIRN_OK)
-        status = cairn_bind(model->graph, model->device, &costs, err);
-    if (status != CAIRN_OK)
-        return status;
-    cairn_device_describe(model->device, &facts);
-    cairn_costs_destroy(model->costs);
-    model->costs = costs;
-    model->backend = backend;
-    model->threads = threads;
-    if (cli_value(args, "machine") != NULL)
-        return CAIRN_OK;
-    model->one_memory = !facts.separate_memory;
-    model->machine = *facts.machine;
-    return CAIRN_OK;
-}
-
-/* As the options say. `*matched` counts the ops that --costs has figures for; all without it. */
-static cairn_status set_costs(const cli_args *args, cli_model *model, const char *backend,
-                              uint32_t threads, uint32_t *matched, cairn_error *err) {
-    const char *path = cli_value(args, "costs");
-    cairn_status status = CAIRN_OK;
-    cairn_text text;
-    *matched = cairn_graph_op_count(model->graph);
-    if (backend != NULL)
-        status = bind_costs(args, model, backend, threads, err);
-    else if (model->costs == NULL)
-        status = cairn_costs_analytic(model->graph, &model->machine, &model->costs, err);
-    if (status == CAIRN_OK)
-        cairn_costs_set_same_bits(model->costs, cli_flag(args, "same-bits"));
-    if (status != CAIRN_OK || path == NULL)
-        return status;
-    status = cairn_text_load(NULL, path, &text, err);
-    if (status != CAIRN_OK)
-        return status;
-    status = merge_table(model, &text, path, matched, err);
-    cairn_text_release(&text);
-    if (backend == NULL && cli_value(args, "machine") != NULL)
-        model->one_memory = model->machine.one_memory; /* the table does not say */
-    return status;
-}
-
-cairn_status cli_model_bind(const cli_args *args, cli_model *model, const char *backend,
-                            uint32_t threads, cairn_error *err) {
-    const char *path = cli_value(args, "costs");
-    uint32_t matched, ops = cairn_graph_op_count(model->graph);
-    cairn_status status = set_costs(args, model, backend, threads, &matched, err);
-    if (status != CAIRN_OK || matched == ops)
-        return status;
-    if (matched > 0) {
-        fprintf(stderr, "cairn: %s has costs for %u of %u ops; those of the others are analytic\n",
-                path, matched, ops);
-        return CAIRN_OK;
-    }
-    err->status = CAIRN_EINVAL; /* a table that has nothing for the model is a mistake */
-    snprintf(err->message, sizeof err->message,
-             "%.200s has costs for none of the model's ops; was it measured for another batch or "
-             "input?",
-             path);
-    return CAIRN_EINVAL;
-}
-
-int64_t cli_predicted_ns(const cli_model *model, const cairn_solution *solution,
-                         uint32_t micro_batches) {
-    return model->measured ? cairn_solution_step_ns(solution, micro_batches, model->update_ns) : 0;
-}
-
-static int read_cost_model(const cli_args *args, cairn_cost_model *out) {
-    static const char *const names[] = {"precise", "uniform-time", "uniform-memory", "uniform"};
-    const char *given = cli_value(args, "cost-model");
-    for (int i = 0; i < 4 && given != NULL; i++)
-        if (strcmp(names[i], given) == 0) {
-            *out = (cairn_cost_model)i;
-            return CLI_DONE;
-        }
-    return given == NULL ? CLI_DONE
-                         : cli_usage_error(args, "--cost-model is precise, uniform-time, "
-                                                 "uniform-memory or uniform");
 }
 
 /* The training step of a network: one with a loss and without backward ops is differentiated; a
@@ -410,7 +128,7 @@ static cairn_status load_model(const char *name, const char *machine, cli_model 
     if (status == CAIRN_OK && out->header.goal == CAIRN_GOAL_INFER)
         status = keep_network(out, err);
     if (status == CAIRN_OK)
-        status = find_machine(machine, &out->machine, err);
+        status = cli_find_machine(machine, &out->machine, err);
     out->one_memory = out->machine.one_memory;
     return status;
 }
@@ -450,7 +168,7 @@ cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like, u
     }
     cairn_status status = load_model(like->header.model, cli_value(args, "machine"), out, err);
     if (status == CAIRN_OK)
-        status = set_costs(args, out, like->backend, like->threads, &matched, err);
+        status = cli_model_set_costs(args, out, like->backend, like->threads, &matched, err);
     return status;
 }
 
@@ -506,59 +224,20 @@ static int read_clips(const cli_args *args, uint32_t updates, cli_model *model) 
     return CLI_DONE;
 }
 
-/* Whether the network of a file has this size as it is written. */
-static bool has_size(const char *name, const uint32_t input[3], uint32_t classes) {
-    cairn_error ignored = {0};
-    cairn_graph_summary summary = CAIRN_GRAPH_SUMMARY_INIT;
-    cairn_graph *graph;
-    if (cairn_model_open(cli_allocator(), name, NULL, &graph, &ignored) != CAIRN_OK)
-        return false;
-    cairn_graph_summarize(graph, &summary);
-    bool same = summary.input != CAIRN_NONE && summary.output != CAIRN_NONE;
-    if (same) {
-        const cairn_tensor *in = cairn_graph_tensor(graph, summary.input);
-        const cairn_tensor *out = cairn_graph_tensor(graph, summary.output);
-        for (uint32_t i = 0; i < 3; i++)
-            same &= input[i] == (i + 1 < in->rank ? in->shape[i + 1] : 0);
-        same &= classes == out->shape[out->rank - 1];
-    }
-    cairn_graph_destroy(graph);
-    return same;
-}
-
-/* What the options leave out. The size of a sequence of tokens is their number. */
-static void fill_size(const char *name, const uint32_t input[3], uint32_t classes,
-                      cairn_plan_header *header) {
-    const cairn_zoo_entry *entry = in_zoo(name);
-    bool tokens = entry != NULL && entry->defaults.input[0] == 0;
-    if (entry == NULL && input[0] > 0 && has_size(name, input, classes))
-        return;
-    if (tokens && header->steps == 0)
-        header->steps = input[0];
-    if (!tokens && header->input[0] == 0)
-        memcpy(header->input, input, sizeof header->input);
-    if (header->classes == 0)
-        header->classes = classes;
-}
-
 static int open_sized(const cli_args *args, const char *name, const uint32_t input[3],
                       uint32_t classes, uint32_t batch, uint32_t updates, cairn_goal goal,
                       cli_model *out) {
     *out = (cli_model){.args = args, .header = {.updates = updates, .goal = goal}};
-    int code = read_options(args, &out->header);
+    int code = cli_read_header(args, name, &out->header);
     if (code == CLI_DONE)
         code = read_clips(args, updates, out);
     if (batch > 0)
         out->header.batch = batch;
     if (code == CLI_DONE)
-        code = check_input(args, in_zoo(name), out->header.input);
-    if (code == CLI_DONE)
-        code = refuse_sizes(args, name);
-    if (code == CLI_DONE)
-        code = read_cost_model(args, &out->believed);
+        code = cli_read_cost_model(args, &out->believed);
     if (code != CLI_DONE)
         return code;
-    fill_size(name, input, classes, &out->header);
+    cli_fill_size(name, input, classes, &out->header);
     return open_model(args, name, out);
 }
 
@@ -575,10 +254,12 @@ int cli_model_open_one(const cli_args *args, const char *name, const uint32_t in
     return open_sized(args, name, input, classes, 1, 0, CAIRN_GOAL_INFER, out);
 }
 
+bool cli_plans_all(const char *algorithm) {
+    return algorithm == NULL || strcmp(algorithm, "auto") == 0;
+}
+
 bool cli_counts_all(const cli_args *args) {
-    const char *algorithm = cli_value(args, "algorithm");
-    return cli_value(args, "budget") != NULL &&
-           (algorithm == NULL || strcmp(algorithm, "auto") == 0);
+    return cli_value(args, "budget") != NULL && cli_plans_all(cli_value(args, "algorithm"));
 }
 
 int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
@@ -595,11 +276,7 @@ int cli_model_open(const cli_args *args, const char *name, cli_model *out) {
 int cli_model_of_plan(const cli_args *args, const cairn_plan_header *header, cli_model *out) {
     cairn_plan_header given = {0};
     *out = (cli_model){.args = args, .header = *header};
-    int code = read_options(args, &given);
-    if (code == CLI_DONE)
-        code = check_input(args, in_zoo(header->model), given.input);
-    if (code == CLI_DONE)
-        code = refuse_sizes(args, header->model);
+    int code = cli_read_header(args, header->model, &given);
     if (code != CLI_DONE)
         return code;
     if (given.batch > 0)

@@ -1,4 +1,5 @@
-/* model.h: MODEL on the command line: a network of the zoo or a graph file, with costs. */
+/* model.h: MODEL on the command line: a network of the zoo, a network file or a graph file, with
+ * costs. */
 #ifndef CLI_MODEL_H
 #define CLI_MODEL_H
 
@@ -60,8 +61,8 @@ typedef struct cli_model {
 /* Open what `name` and the options say. CLI_DONE, or an exit code after saying what is wrong. */
 int cli_model_open(const cli_args *args, const char *name, cli_model *out);
 
-/* The same for a network of the zoo that is built for this image size and number of classes, unless
- * the options override them; with `updates` as in cairn_plan_header. */
+/* The same for this image size and number of classes, unless the options override them; with
+ * `updates` as in cairn_plan_header. */
 int cli_model_open_for(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, uint32_t updates, cli_model *out);
 
@@ -69,13 +70,17 @@ int cli_model_open_for(const cli_args *args, const char *name, const uint32_t in
 int cli_model_open_one(const cli_args *args, const char *name, const uint32_t input[3],
                        uint32_t classes, cli_model *out);
 
+/* Whether an algorithm divides a limit for everything on the device, with the updates in its graph:
+ * `auto`, which NULL means too. The others plan activations only. */
+bool cli_plans_all(const char *algorithm);
+
 /* Whether the limit that was asked for is one of everything on the device, which `auto` divides:
  * the graph then has updates. Named algorithms of others plan activations only. */
 bool cli_counts_all(const cli_args *args);
 
-/* A network of the zoo with another batch than the options say; costs of a file count for the ops
- * that it has, which may be none. CAIRN_EUNKNOWN: the zoo has no such network. The caller closes
- * the model in any case. */
+/* The same model with another batch than the options say; costs of a file count for the ops that it
+ * has, which may be none. CAIRN_EUNKNOWN: it is a graph file, which has one batch. The caller
+ * closes the model in any case. */
 CAIRN_MUST cairn_status cli_model_with_batch(const cli_args *args, const cli_model *like,
                                              uint32_t batch, cli_model *out, cairn_error *err);
 

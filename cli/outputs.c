@@ -30,22 +30,22 @@ void cli_remove_new_folders(void) {
 }
 
 bool cli_make_folders(const char *path) {
-    char part[4096];
+    char folder[4096];
     struct stat facts;
-    if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part) {
+    if (snprintf(folder, sizeof folder, "%s", path) >= (int)sizeof folder) {
         errno = ENAMETOOLONG;
         return false;
     }
-    for (char *c = part + 1; *c != '\0'; c++)
+    for (char *c = folder + 1; *c != '\0'; c++)
         if (*c == '/') {
             *c = '\0';
-            if (!make_folder(part))
+            if (!make_folder(folder))
                 return false;
             *c = '/';
         }
-    if (!make_folder(part))
+    if (!make_folder(folder))
         return false;
-    if (stat(part, &facts) == 0 && !S_ISDIR(facts.st_mode)) {
+    if (stat(folder, &facts) == 0 && !S_ISDIR(facts.st_mode)) {
         errno = ENOTDIR;
         return false;
     }

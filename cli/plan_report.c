@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* One total, and its parts under it: what --budget limits. */
+/* One total, and what it consists of: what --budget limits. */
 static void print_memory(const cairn_report *r, const cli_model *model, const cairn_budget *limit) {
     const cairn_sim_summary *s = r->solution->sim->summary;
     uint64_t copies = model->one_memory ? s->host_bytes : 0;

@@ -39,7 +39,7 @@ static bool fits_with(const cli_args *args, const cli_model *like, const char *a
     cairn_error err = {0};
     cli_model model;
     cairn_solution *found = NULL;
-    if (algorithm == NULL || strcmp(algorithm, "auto") == 0)
+    if (cli_plans_all(algorithm))
         return true;
     cairn_status status = cli_model_with_batch(args, like, batch, &model, &err);
     if (status == CAIRN_OK)

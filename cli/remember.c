@@ -86,8 +86,8 @@ void cli_print_command(FILE *file, const cli_args *args, const char *const (*cha
     fputc('\n', file);
 }
 
-/* Cut into words; those that do not begin with a dash are left out where `options_only`. */
-static int cut(char *lines, bool options_only, char **words) {
+/* Split into words; those that do not begin with a dash are left out where `options_only`. */
+static int split_words(char *lines, bool options_only, char **words) {
     int count = 0;
     for (char *end; count < MOST_LINES && (end = strchr(lines, '\n')) != NULL; lines = end + 1) {
         *end = '\0';
@@ -100,7 +100,7 @@ static int cut(char *lines, bool options_only, char **words) {
 cli_args *cli_recall(const cli_args *given, char *lines) {
     char *words[MOST_LINES];
     cli_args *args = malloc(sizeof *args);
-    int count = cut(lines, given->positional_count > 0, words);
+    int count = split_words(lines, given->positional_count > 0, words);
     if (args == NULL || !cli_parse(given->command, count, words, args)) {
         free(args);
         return NULL;

@@ -151,12 +151,12 @@ static cairn_status sweep_waiting(work *w) {
     return w->status;
 }
 
-/* Add the curve of a solver; `auto` goes to the front of what waits. */
+/* Add the curve of a solver. One that searches takes the longest and goes to the front. */
 static void add_curve(cli_sweep *s, work *w, const cairn_solver *solver) {
     cli_curve *c = &s->curves[s->count++];
     *c = (cli_curve){.solver = solver};
     w->waiting[w->count++] = c;
-    if (strcmp(solver->name, "auto") == 0) {
+    if (solver->searches) {
         w->waiting[w->count - 1] = w->waiting[0];
         w->waiting[0] = c;
     }

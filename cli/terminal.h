@@ -7,8 +7,8 @@
 /* Whether progress is shown: standard error is a terminal, and --json was not given. */
 bool cli_shows_progress(const cli_args *args);
 
-/* Replace the line of progress; it is cut to the width of the terminal, so that it never scrolls.
- * Threads may call this at once. */
+/* Replace the line of progress; it is truncated to the width of the terminal, so that it never
+ * scrolls. Threads may call this at once. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif

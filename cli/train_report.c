@@ -10,8 +10,8 @@
 
 #define MOST_POINTS 80 /* of a curve in the picture */
 
-static double share(uint64_t part, uint64_t whole) {
-    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+static double share(uint64_t some, uint64_t whole) {
+    return whole > 0 ? 100.0 * (double)some / (double)whole : 0;
 }
 
 static bool reads_tokens(const cli_training *t) {
@@ -118,7 +118,7 @@ static void show_progress(cli_training *t, const cairn_train_result *r) {
     int64_t seconds = each * (int64_t)(t->steps - r->step) / 1000000000;
     uint64_t used = r->measured_peak_bytes +
                     cairn_exec_get_figures(cairn_train_exec(t->train))->stationary_bytes;
-    /* what matters most comes first: the line is cut where the terminal ends */
+    /* what matters most comes first: the line ends where the terminal does */
     cli_progress(t->args,
                  "%llu%%  %lld:%02lld left  step %llu/%llu  loss %s  accuracy %.1f%%  "
                  "%.0f %s  %s",

@@ -75,9 +75,8 @@ static bool is_text(const cli_training *t) {
 
 /* Whether updates are ops of the step: unless a plan for activations only is asked for. */
 static bool has_updates(const cli_args *args) {
-    const char *algorithm = cli_value(args, "algorithm");
     return cli_value(args, "activation-budget") == NULL &&
-           (algorithm == NULL || strcmp(algorithm, "auto") == 0);
+           cli_plans_all(cli_value(args, "algorithm"));
 }
 
 /* A network of the zoo is built for the samples, and as the plan says. */

@@ -2,8 +2,8 @@
  *
  * The arrays become a graph of opaque ops with costs, and its solution names tensors and ops by
  * their place in the arrays. docs/graph-format.md says how to write such a step: a tensor is a
- * storage, results stay, an opaque op marks the boundary between forward and backward. The last
- * part chooses plans for several such steps under one budget. */
+ * storage, results stay, an opaque op marks the boundary between forward and backward. At the
+ * end cairn_regions_choose() chooses plans for several such steps under one budget. */
 #ifndef CAIRN_ARRAYS_H
 #define CAIRN_ARRAYS_H
 
@@ -97,11 +97,11 @@ CAIRN_API void cairn_arrays_solution_destroy(cairn_arrays_solution *solution);
 
 /* ---- Several steps under one budget ---- */
 
-/* One way to run a region: a part of a step that is planned by itself (between two graph breaks, a
+/* One way to run a region, which is planned by itself (between two graph breaks, a
  * block). Regions run forwards in their order and backwards in the opposite one. */
 typedef struct cairn_region_way {
     uint64_t peak_bytes;  /* the most that the region takes while it runs, what it saves included */
-    uint64_t saved_bytes; /* of these, what it holds from its forward to its backward part */
+    uint64_t saved_bytes; /* of these, what it holds from its forward to its backward ops */
     int64_t time_ns;
 } cairn_region_way;
 

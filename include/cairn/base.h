@@ -56,7 +56,7 @@ typedef enum cairn_status {
 /* "the input is wrong"; never NULL. */
 CAIRN_API const char *cairn_status_message(cairn_status status);
 
-/* Progress of a long call, and the way to end it. It is called now and then by the thread that made
+/* Progress of a long call, and how to end it. It is called now and then by the thread that made
  * the call: `done` of `total` units are done; a total of 0 is not known. Return false to end the
  * call: it then returns CAIRN_ECANCELED, usually within a tenth of a second; training and profiling
  * first finish the step they are in. `context` is the caller's. */

@@ -27,7 +27,7 @@ typedef struct cairn_budget {
     uint64_t plan_bytes;  /* for cairn_solve_options; at least 1, so that solvers refuse it and name
                              the smallest budget */
     uint64_t given_bytes; /* the limit in bytes */
-    uint64_t stationary_bytes; /* the part of it that is spent already; 0 unless `total` */
+    uint64_t stationary_bytes; /* what is spent of it already; 0 unless `total` */
 } cairn_budget;
 #define CAIRN_BUDGET_INIT CAIRN_INIT_SIZED(cairn_budget)
 

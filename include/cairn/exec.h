@@ -46,10 +46,10 @@ typedef struct cairn_exec_options {
                                outlives this one, and the two are never run at once */
     bool timed; /* note how long every step takes, see cairn_exec_figures; a device that records
                    runs then runs one action after the other, and is slower */
-    bool update_in_run; /* a run ends with the update, as one with it on a device that records runs;
-                           with several micro-batches each run adds to the sum of gradients, and
-                           the last of them ends with the update. Not for evaluation. A graph that
-                           has updates is always run with them */
+    bool update_in_run;   /* a run ends with the update; a device that records runs replays both as
+                             one. With several micro-batches each run adds to the sum of gradients,
+                             and   the last of them ends with the update. Not for evaluation. A graph
+                             that   has updates is always run with them */
     cairn_decay decay_on; /* the parameters that have weight decay */
     double clip_norm;     /* gradients are multiplied by clip_norm / (norm + 1e-6) if that is less
                              than 1, with the norm of all gradients of an update together; 0: never.
@@ -135,7 +135,7 @@ typedef struct cairn_exec_result {
 
 /* Run the plan once, with `update_in_run` also the update, and wait for the end. Dropout draws from
  * the executor's seed and `step`. Afterwards the gradients of the parameters are in the stationary
- * memory. Allocates nothing.
+ * memory, unless the graph has updates. Allocates nothing.
  * CAIRN_ESYSTEM: the device failed, now or since the last call that waited for it; only
  * cairn_exec_destroy() may follow. */
 CAIRN_API CAIRN_MUST cairn_status cairn_exec_run(cairn_exec *exec, uint64_t step,

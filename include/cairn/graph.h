@@ -245,7 +245,7 @@ typedef struct cairn_updates_options {
  *     conv.bwd_weight --gw--> conv.weight.update    works in place on conv.weight, which all other
  *     conv.bwd_data                                 ops have read by then, and on its slots
  *
- * Large slots are divided into parts of rows with an update each, so that not all of them need be
+ * Large slots are divided into chunks of rows with an update each, so that not all of them need be
  * in memory at once. The executor's options say which optimiser it is. `options` may be NULL.
  * CAIRN_EINVAL: `step` has updates already, or no gradient of a parameter. O(n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_graph_add_updates(const cairn_graph *step,

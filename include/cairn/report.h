@@ -31,7 +31,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_report_create(
     const cairn_solution *none, uint32_t optimizer_slots, cairn_report **out, cairn_error *err);
 CAIRN_API void cairn_report_destroy(cairn_report *report);
 
-/* How much longer than `none`, in parts per million of its time; 0 where there is nothing to
+/* How much longer than `none`, in millionths of its time; 0 where there is nothing to
  * compare. */
 CAIRN_API int64_t cairn_report_overhead_ppm(const cairn_report *report);
 
@@ -59,7 +59,7 @@ CAIRN_API CAIRN_MUST cairn_status cairn_plan_to_json(const cairn_plan *plan,
 
 /* ---- Networks ---- */
 
-/* A network as a person would write it (docs/network-format.md), with named blocks where parts of
+/* A network as a person would write it (docs/network-format.md), with named blocks where layers of
  * it repeat. `size`, which may be NULL, is as in cairn_model_open(); where the number of classes
  * and the batch appear, their names are written, so that the text can be built for others. Opening
  * the text with the same sizes gives the same graph. CAIRN_EINVAL: a graph file has an op that the

@@ -15,7 +15,7 @@ extern "C" {
 typedef struct cairn_safetensors cairn_safetensors;
 
 /* Read a file. CAIRN_EUNKNOWN: there is none; CAIRN_EIO: it cannot be read; CAIRN_ESYNTAX or
- * CAIRN_EINVAL: it is not a safetensors file: cut short, too long, offsets that overlap, leave a
+ * CAIRN_EINVAL: it is not a safetensors file: truncated, too long, offsets that overlap, leave a
  * hole or do not fit the shape, a name twice, an element type that is not in the list. `*out` is
  * NULL unless CAIRN_OK; release with cairn_safetensors_destroy(). O(bytes + n log n). */
 CAIRN_API CAIRN_MUST cairn_status cairn_safetensors_load(const cairn_allocator *allocator,

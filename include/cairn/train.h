@@ -53,10 +53,10 @@ typedef struct cairn_train_options {
     const cairn_exec_options *exec; /* seed, optimiser, micro-batches; its learning rate is
                                        ignored; NULL: the defaults */
     cairn_schedule schedule;
-    cairn_data *data;  /* borrowed; NULL: numbers drawn from the seed, and no validation */
-    bool flip;         /* training: mirror every other image left to right, by chance */
-    uint32_t crop;     /* training: pad images with this many black pixels and cut the original size
-                          out again anywhere; 0: as they are */
+    cairn_data *data; /* borrowed; NULL: numbers drawn from the seed, and no validation */
+    bool flip;        /* training: mirror every other image left to right, by chance */
+    uint32_t crop; /* training: pad images with this many black pixels and crop to the original size
+                      out again anywhere; 0: as they are */
     bool normalise;    /* subtract the mean, divide by the deviation: cairn_data_statistics() */
     const char *model; /* what the network is called, for the snapshots' readers; may be NULL */
     cairn_progress progress; /* called before every step, and before every batch of an evaluation;

@@ -1,7 +1,7 @@
 """One arena: the tensors of a step at planned addresses of one allocation.
 
 An allocator that is asked for one tensor after the other keeps more memory than it gives out, because what is free is in
-pieces. Here kernels, ops that can (_onto.py) and copies back from the host write to where the plan's layout says. Results
+fragments. Here kernels, ops that can (_onto.py) and copies back from the host write to where the plan's layout says. Results
 of other ops, workspaces and what the forward part returns are allocated by PyTorch, beside the arena, and counted.
 
 The arena is allocated by the forward part and lives as long as any of its tensors: gradients keep it. So it suits recorded
@@ -34,7 +34,7 @@ class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
     is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `tight`:
     results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those. And
-    all ops that can run in parts (_parts.py) do; `second` are their steps, which take `slower_ns` longer."""
+    all ops that can run in slices (_slices.py) do; `second` are their steps, which take `slower_ns` longer."""
 
     def __init__(self, joint, solution, alignment, kept, tight=False):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
@@ -337,7 +337,7 @@ class ArenaWriter(Writer):
         if is_kernel(op):
             return self._onto(op, arguments)
         if self.step in self.plan.layout.second:
-            return self._in_parts(op, arguments, keywords)
+            return self._in_slices(op, arguments, keywords)
         form, made = _onto.form_of(op, self.joint.table), sorted(op.outs + op.beside, key=lambda s: s.slot or 0)
         places = [self._destination(s) for s in made] if form is not None else []
         if not any(places):
@@ -356,7 +356,7 @@ class ArenaWriter(Writer):
             destinations[0] = arguments[place]
         return self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
 
-    def _in_parts(self, op, arguments, keywords):
+    def _in_slices(self, op, arguments, keywords):
         destinations = [None] * len(op.node.meta["val"])
         for s in op.outs + op.beside:
             destinations[s.slot] = self._destination(s)

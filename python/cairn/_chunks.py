@@ -1,7 +1,7 @@
 """The loss of a language model in chunks of rows.
 
 The logits, one number for every token and word, and their gradient are often the largest tensors of a step. A linear layer
-that is only read by cross-entropy is replaced: chunk by chunk the logits are made, then their part of the loss, their
+that is only read by cross-entropy is replaced: chunk by chunk the logits are made, then their share of the loss, their
 gradient in their place, and what that adds to the gradients of the layer. So no logits are alive when the backward part
 begins, and none need be made twice. The backward part only multiplies those gradients by the gradient of the loss.
 
@@ -58,15 +58,15 @@ class ChunkedLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, labels, ignored, count):
         ctx.wanted = ctx.needs_input_grad[:3]
-        size, losses, parts, sums = -(-x.shape[0] // count), [], [], []
-        for part, chosen in zip(x.split(size), labels.split(size)):
-            slope, loss = slope_and_loss(F.linear(part, weight, bias), chosen, ignored)
+        size, losses, slopes, sums = -(-x.shape[0] // count), [], [], []
+        for rows, chosen in zip(x.split(size), labels.split(size)):
+            slope, loss = slope_and_loss(F.linear(rows, weight, bias), chosen, ignored)
             losses.append(loss)
             if ctx.wanted[0]:
-                parts.append(_EARLY(slope @ weight))
-            more = [slope.t() @ part] * ctx.wanted[1] + [slope.sum(0)] * ctx.wanted[2]
+                slopes.append(_EARLY(slope @ weight))
+            more = [slope.t() @ rows] * ctx.wanted[1] + [slope.sum(0)] * ctx.wanted[2]
             sums = [a + b for a, b in zip(sums, more)] or more
-        ctx.save_for_backward(*parts, *map(_EARLY, sums))
+        ctx.save_for_backward(*slopes, *map(_EARLY, sums))
         return sum(losses)
 
     @staticmethod

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _parts, _rows
+from . import _inductor, _rows, _slices
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
@@ -264,7 +264,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)
     learn(fused, table, device, alignment_of(device))
-    _parts.offer(fused.graph, table, lambda gm: learn(gm, table, device, alignment_of(device), lambda node: True))
+    _slices.offer(fused.graph, table, lambda gm: learn(gm, table, device, alignment_of(device), lambda node: True))
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint

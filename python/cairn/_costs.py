@@ -20,7 +20,7 @@ from torch import fx
 from . import _fuse, _torch
 from . import _load
 from . import _norms
-from . import _parts
+from . import _slices
 from ._geometry import any_node, makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_number, is_random
@@ -405,7 +405,7 @@ def assign(joint, table):
         if op.kind == "node":
             op.signature = signature_of(op.node)
             op.time_ns, op.workspace, op.library = table.figures[op.signature]
-            op.second = _parts.second_of(op, table)
+            op.second = _slices.second_of(op, table)
             if op.state is not None:
                 op.workspace += op.state.bytes  # a recomputation keeps the present state of the random numbers too
         elif op.kind == "rng":

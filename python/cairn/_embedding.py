@@ -6,9 +6,9 @@ large as the weight, when all gradients are alive. Here only the rows of the wor
 On a GPU two kernels of ours do it, written in Triton, which need almost no memory. Words are sorted, so that equal ones
 follow each other:
 
-    ordered   2 2 3 5 | 5 5 5 5 | 5 7 7 9        pieces of PIECE words, here 4
+    ordered   2 2 3 5 | 5 5 5 5 | 5 7 7 9        chunks of CHUNK words, here 4
 
-The program of a word's first place adds up its rows to the end of the piece; of each further piece in which the word goes
+The program of a word's first place adds up its rows to the end of the chunk; of each further chunk in which the word goes
 on, another program has added up the rows before. The order of all sums is fixed.
 """
 
@@ -24,7 +24,7 @@ _library = torch.library.Library("cairn", "FRAGMENT")
 _library.define("embedding_add(Tensor a, Tensor gradient, Tensor words) -> Tensor")
 _library.define("embedding_add_(Tensor(a!) a, Tensor gradient, Tensor words) -> Tensor(a!)")
 ADD = torch.ops.cairn.embedding_add.default
-PIECE, TILE = 32, 1024
+CHUNK, TILE = 32, 1024
 
 _SOURCE = """
 import triton
@@ -44,31 +44,31 @@ def add_up(gradient, order, ordered, at, end, word, c, mask, columns, TILE: tl.c
 
 
 @triton.jit
-def pieces(gradient, order, ordered, partial, count, columns, PIECE: tl.constexpr, TILE: tl.constexpr):
-    piece = tl.program_id(0) + 1
-    at = piece * PIECE
+def chunks(gradient, order, ordered, partial, count, columns, CHUNK: tl.constexpr, TILE: tl.constexpr):
+    chunk = tl.program_id(0) + 1
+    at = chunk * CHUNK
     c = tl.program_id(1) * TILE + tl.arange(0, TILE)
     mask = c < columns
     word = tl.load(ordered + at)
     if tl.load(ordered + (at - 1)) == word:
-        total = add_up(gradient, order, ordered, at, min(at + PIECE, count), word, c, mask, columns, TILE)
-        tl.store(partial + piece * columns + c, total, mask)
+        total = add_up(gradient, order, ordered, at, min(at + CHUNK, count), word, c, mask, columns, TILE)
+        tl.store(partial + chunk * columns + c, total, mask)
 
 
 @triton.jit
-def rows(out, gradient, order, ordered, partial, count, columns, PIECE: tl.constexpr, TILE: tl.constexpr):
+def rows(out, gradient, order, ordered, partial, count, columns, CHUNK: tl.constexpr, TILE: tl.constexpr):
     at = tl.program_id(0)
     c = tl.program_id(1) * TILE + tl.arange(0, TILE)
     mask = c < columns
     word = tl.load(ordered + at)
     if tl.load(ordered + (at - 1), at > 0, other=-1) != word:
-        piece = at // PIECE + 1
-        total = add_up(gradient, order, ordered, at, min(piece * PIECE, count), word, c, mask, columns, TILE)
-        now = tl.load(ordered + piece * PIECE, piece * PIECE < count, other=-1)
+        chunk = at // CHUNK + 1
+        total = add_up(gradient, order, ordered, at, min(chunk * CHUNK, count), word, c, mask, columns, TILE)
+        now = tl.load(ordered + chunk * CHUNK, chunk * CHUNK < count, other=-1)
         while now == word:
-            total += tl.load(partial + piece * columns + c, mask, other=0.0)
-            piece = piece + 1
-            now = tl.load(ordered + piece * PIECE, piece * PIECE < count, other=-1)
+            total += tl.load(partial + chunk * columns + c, mask, other=0.0)
+            chunk = chunk + 1
+            now = tl.load(ordered + chunk * CHUNK, chunk * CHUNK < count, other=-1)
         place = out + word.to(tl.int64) * columns + c
         tl.store(place, (tl.load(place, mask, other=0.0).to(tl.float32) + total).to(out.dtype.element_ty), mask)
 """
@@ -78,14 +78,14 @@ def _launch(a, gradient, words):
     """The words are at least one, and `gradient` and `a` are contiguous."""
     module, count, columns = _inductor.module_of(_SOURCE), words.numel(), a.shape[-1]
     ordered, order = torch.sort(words.reshape(-1).int(), stable=True)
-    partial = torch.empty(-(-count // PIECE) * columns, device=a.device)
+    partial = torch.empty(-(-count // CHUNK) * columns, device=a.device)
     tile = min(TILE, 1 << max(columns - 1, 0).bit_length())
     tiles = -(-columns // tile)
     with torch.cuda.device_of(a):
-        if count > PIECE:
-            grid = -(-count // PIECE) - 1, tiles
-            module.pieces[grid](gradient, order, ordered, partial, count, columns, PIECE=PIECE, TILE=tile)
-        module.rows[count, tiles](a, gradient, order, ordered, partial, count, columns, PIECE=PIECE, TILE=tile)
+        if count > CHUNK:
+            grid = -(-count // CHUNK) - 1, tiles
+            module.chunks[grid](gradient, order, ordered, partial, count, columns, CHUNK=CHUNK, TILE=tile)
+        module.rows[count, tiles](a, gradient, order, ordered, partial, count, columns, CHUNK=CHUNK, TILE=tile)
     return a
 
 

@@ -178,7 +178,7 @@ _ELEMENTS = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", t
 
 def _save(path, tensors, network):
     """Write a safetensors file: the length of the header, the header in JSON, the tensors."""
-    header, offset, parts = {"__metadata__": {"format": "pt", "network": network}}, 0, []
+    header, offset, blocks = {"__metadata__": {"format": "pt", "network": network}}, 0, []
     for name in sorted(tensors):
         tensor = tensors[name].contiguous().cpu()
         if tensor.dtype not in _ELEMENTS:
@@ -187,7 +187,7 @@ def _save(path, tensors, network):
         header[name] = {"dtype": _ELEMENTS[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [offset, offset + len(data)]}
         offset += len(data)
-        parts.append(data)
+        blocks.append(data)
     words = json.dumps(header).encode()
     words += b" " * (-len(words) % 8)
-    path.write_bytes(struct.pack("<Q", len(words)) + words + b"".join(parts))
+    path.write_bytes(struct.pack("<Q", len(words)) + words + b"".join(blocks))

@@ -43,7 +43,7 @@ class Network:
     inputs: dict = field(default_factory=dict)  # name: shape
     tokens: bool = False  # the input is whole numbers
     tensors: dict = field(default_factory=dict)  # parameters and state: name -> (role, torch.Tensor)
-    parts: dict = field(default_factory=dict)  # of a parameter that a file has otherwise: name -> {name: torch.Tensor}
+    in_file: dict = field(default_factory=dict)  # of a parameter that a file has otherwise: name -> {name: torch.Tensor}
     layers: list = field(default_factory=list)
     refused: list = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class Network:
         """What the file of weights has."""
         out = {}
         for name in {name for layer in self.layers for name in layer.params}:
-            out.update(self.parts.get(name, {name: self.tensors[name][1]}))
+            out.update(self.in_file.get(name, {name: self.tensors[name][1]}))
         return out
 
 

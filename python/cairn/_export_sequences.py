@@ -30,7 +30,7 @@ def _squeezed(to, node):
     name, (role, tensor) = to.weight(node), to.network.tensors[to.weight(node)]
     while tensor.dim() > 1 and tensor.shape[0] == 1:
         tensor = tensor[0]
-    to.network.parts.setdefault(name, {name: to.network.tensors[name][1]})  # as files have it
+    to.network.in_file.setdefault(name, {name: to.network.tensors[name][1]})  # as files have it
     to.network.tensors[name] = (role, tensor)
     return name
 
@@ -69,10 +69,10 @@ def _move(to, node):
         return
     value = _moved(to, x)
     if isinstance(node.meta["val"], (list, tuple)):
-        pieces = [to.compute(node, lambda _, t=t: t) for pair in value.terms for t in pair if t is not None]
+        split = [to.compute(node, lambda _, t=t: t) for pair in value.terms for t in pair if t is not None]
         if any(factors is not None for _, factors in value.terms):
-            raise Refused("parts of a sum")
-        to.values[node] = [Moved(value.source, [(place, None)]) for place in pieces[0]]
+            raise Refused("a split of a sum")
+        to.values[node] = [Moved(value.source, [(place, None)]) for place in split[0]]
     else:
         to.values[node] = value.map(lambda t: to.compute(node, lambda _: t.contiguous()))  # views need that
 
@@ -330,7 +330,7 @@ def _conv1d(to, node):
     if not is_transposed(name) or argument(node, 3, 1) != 1 or argument(node, 4, 1) != 1:
         raise Refused("a product with a weight [in, out]; use a linear layer")
     role, tensor = to.network.tensors[name]
-    to.network.parts[name] = {name: tensor}
+    to.network.in_file[name] = {name: tensor}
     to.network.tensors[name] = (role, tensor.t())
     shape = [*to.shape_of[to.plain(x)][:-1], tensor.shape[1]]
     to.values[node] = to.add(node, "linear", [x], [name, to.weight(bias)], shape=shape)
@@ -452,16 +452,16 @@ def _join(to, node, sources):
     readers = [layer for layer in to.network.layers if set(layer.inputs) & set(sources)]
     if readers or len({layer.inputs[0] for layer in layers}) > 1 or len({len(layer.params) for layer in layers}) > 1:
         raise Refused("queries, keys and values of different tensors, with and without bias, or that are read twice")
-    outer, parts = sources[0].rpartition(".")[0], [name.rpartition(".")[2] for name in sources]
+    outer, names = sources[0].rpartition(".")[0], [name.rpartition(".")[2] for name in sources]
     known = {("q_proj", "k_proj", "v_proj"): "qkv_proj", ("query", "key", "value"): "qkv"}
-    name = ".".join(filter(None, [outer, known.get(tuple(parts), "_".join(parts))]))
+    name = ".".join(filter(None, [outer, known.get(tuple(names), "_".join(names))]))
     params = []
     for suffix, group in zip(("weight", "bias"), zip(*(layer.params for layer in layers), strict=True), strict=False):
         tensors = {param: to.network.tensors[param][1] for param in group}
         params.append(f"{name}.{suffix}")
         to.network.tensors[params[-1]] = ("parameter", torch.cat(list(tensors.values())))
-        if tuple(parts) in known:
-            to.network.parts[params[-1]] = tensors  # as files have it
+        if tuple(names) in known:
+            to.network.in_file[params[-1]] = tensors  # as files have it
     shape = [*layers[0].shape[:-1], sum(layer.shape[-1] for layer in layers)]
     place = min(to.network.layers.index(layer) for layer in layers)
     to.network.layers[:] = [layer for layer in to.network.layers if layer not in layers]
@@ -477,15 +477,15 @@ def _packed_places(to, values, heads, size):
     widths = [to.shape_of[name][-1] for name in sources]
     if len(set(sources)) == 1:
         kv_heads, rest = divmod(widths[0] - heads * size, 2 * size)
-        cuts = [heads * size, kv_heads * size, kv_heads * size]
+        shares = [heads * size, kv_heads * size, kv_heads * size]
         whole = torch.arange(math.prod(to.shape_of[sources[0]])).reshape(to.shape_of[sources[0]])
-        pieces = whole.split(cuts, -1) if rest == 0 and kv_heads > 0 and sum(cuts) == widths[0] else None
+        places = whole.split(shares, -1) if rest == 0 and kv_heads > 0 and sum(shares) == widths[0] else None
     else:
         kv_heads = widths[1] // size
-        pieces = [torch.arange(math.prod(to.shape_of[name])).reshape(to.shape_of[name]) for name in sources]
-    if pieces is None or kv_heads == 0 or heads % kv_heads != 0 or any(piece.dim() != 3 for piece in pieces):
+        places = [torch.arange(math.prod(to.shape_of[name])).reshape(to.shape_of[name]) for name in sources]
+    if places is None or kv_heads == 0 or heads % kv_heads != 0 or any(place.dim() != 3 for place in places):
         raise Refused("queries, keys and values that are no whole heads of linear layers")
-    return kv_heads, pieces
+    return kv_heads, places
 
 
 def _attention(to, node):
@@ -501,11 +501,11 @@ def _attention(to, node):
     if operands[1].meta["val"].shape[2] != tokens or len({v.source for v in values}) == 2:
         raise Refused("queries, keys and values of different tensors")
     causal = _is_causal(to, argument(node, 3), argument(node, 5, False))
-    kv_heads, pieces = _packed_places(to, values, heads, size)
+    kv_heads, places = _packed_places(to, values, heads, size)
     angles = []
-    for x, value, piece in zip(operands, values, pieces, strict=True):
-        count = piece.shape[-1] // size
-        angles.append(_angles(value.terms, _heads(piece, count, x.meta["val"].shape[1] // count, size)))
+    for x, value, place in zip(operands, values, places, strict=True):
+        count = place.shape[-1] // size
+        angles.append(_angles(value.terms, _heads(place, count, x.meta["val"].shape[1] // count, size)))
     rotated = angles[0] is not None
     if (angles[1] is not None) != rotated or angles[2] is not None or (rotated and not torch.equal(*angles[:2])):
         raise Refused("a rotary embedding that is not that of queries and keys")

@@ -141,15 +141,15 @@ class Made:
     operands are still those need not be propagated."""
 
     def __init__(self, gm):
-        self._ways = {id(n.meta["val"]): (n.meta["val"], _way(n)) for n in gm.graph.nodes
+        self._origins = {id(n.meta["val"]): (n.meta["val"], _origin(n)) for n in gm.graph.nodes
                       if n.op == "call_function" and isinstance(n.meta.get("val"), (torch.Tensor, tuple, list))}
 
     def is_right(self, node):
-        value, way = self._ways.get(id(node.meta.get("val")), (None, None))
-        return value is not None and way == _way(node)
+        value, origin = self._origins.get(id(node.meta.get("val")), (None, None))
+        return value is not None and origin == _origin(node)
 
 
-def _way(node):
+def _origin(node):
     """The op of a node with its arguments, the values of other nodes by their identity."""
     return node.target, fx.node.map_aggregate((node.args, node.kwargs),
                                               lambda a: ("val", id(a.meta.get("val"))) if isinstance(a, fx.Node) else a)
@@ -163,7 +163,7 @@ class _Propagator(fx.Interpreter):
 
     def run_node(self, node):
         if node.op == "placeholder":
-            self._part(node)
+            self._separate(node)
         if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
             return node.meta.get("val")
         if self.made is not None and self.made.is_right(node):
@@ -181,7 +181,7 @@ class _Propagator(fx.Interpreter):
             node.meta["val"] = result
         return result
 
-    def _part(self, node):
+    def _separate(self, node):
         """A result that is returned twice has two gradients, whose fake tensors may be one."""
         keys = {key_of(v) for v in tensors_of(node.meta.get("val")) if is_strided([v])}
         if is_tangent(node) and not keys.isdisjoint(self._given):

@@ -122,7 +122,7 @@ class Grouping:
 
     def is_argument(self, node):
         """Whether a view is made outside of the groups that read it, so that groups are equal although they read other
-        parts: the seeds of random ops, and parts of the step's inputs, which are aligned as Inductor expects."""
+        values: the seeds of random ops, and slices of the step's inputs, which are aligned as Inductor expects."""
         if node.meta.get("cairn_seed", False):
             return True
         value, source = node.meta.get("val"), source_of(node)

@@ -65,7 +65,7 @@ class Op:
               `beside` are their storages, which every run of the op makes besides its outputs
     boundary  between forward and backward
 
-    `second`: None, or a slower implementation with less workspace (_parts.py).
+    `second`: None, or a slower implementation with less workspace (_slices.py).
     """
     __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
                  "signature", "time_ns", "workspace", "library", "beside", "second")

@@ -69,17 +69,17 @@ _KERNELS = {
 }
 
 
-def _element(expression, operands, part):
-    """The expression with every operand replaced by a part of it."""
-    return re.sub(rf"\b({'|'.join(operands)})\b", lambda match: f"v{match[0]}{part}", expression)
+def _element(expression, operands, lane):
+    """The expression with every operand replaced by a lane of it."""
+    return re.sub(rf"\b({'|'.join(operands)})\b", lambda match: f"v{match[0]}{lane}", expression)
 
 
 def source_of(name, width, formula=0):
     """The CUDA source of one kernel that works on `width` elements at a time."""
     frame, operands, expression = _KERNELS[name]
     vector = "float4" if width == 4 else "float"
-    parts = [".x", ".y", ".z", ".w"] if width == 4 else [""]
-    each = " ".join(f"r{part} = {_element(expression, operands, part)};" for part in parts)
+    lanes = [".x", ".y", ".z", ".w"] if width == 4 else [""]
+    each = " ".join(f"r{lane} = {_element(expression, operands, lane)};" for lane in lanes)
     loads = "".join(f", v{operand} = in_{operand}[at]" for operand in operands)
     inputs = "".join(f"const VECTOR *in_{operand}, " for operand in operands)
     body = frame.replace("INPUTS ", inputs).replace(" LOADS", loads).replace("EACH", each)

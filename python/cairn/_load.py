@@ -2,7 +2,7 @@
 
 An op that is measured alone runs on a cool GPU, at its highest clock, with operands that are in the cache. So after the
 ops of a step were measured one by one, they are run in the order of the step, again and again, until the clock has
-settled, and these times count. Operands are pieces of one tensor, taken in turns, so that a step of many tensors needs
+settled, and these times count. Operands are slices of one tensor, taken in turns, so that a step of many tensors needs
 little memory.
 """
 

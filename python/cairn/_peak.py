@@ -22,7 +22,7 @@ def running(device):
 
 
 def busy(device):
-    """Whether one counts that must not be cut short."""
+    """Whether one counts that must not be interrupted."""
     return running(device) and _running[counter_of(device)].is_wanted()
 
 
@@ -37,37 +37,37 @@ def _on_gpu(device):
     return count["current"], count["peak"]
 
 
-def _cut(counter):
+def _interrupt(counter):
     """End the one that counts: another one begins."""
     if counter in _running:
         other = _running[counter]
         other.stop()
-        other.cut = True
+        other.interrupted = True
 
 
 def _give_way():
     """The user's profiler starts in this thread, and PyTorch has only one at a time."""
-    _cut(threading.get_ident())
+    _interrupt(threading.get_ident())
 
 
 @atexit.register
 def _end():
     """PyTorch must not end while its events are recorded."""
-    _cut(threading.get_ident())
+    _interrupt(threading.get_ident())
 
 
 class Peak:
     """The most that is allocated from now on, above what is in use now. On a processor the allocator's events are
-    recorded, so only one can count at a time: a second one cuts the first one short. On a GPU the counter of the most is
+    recorded, so only one can count at a time: a second one interrupts the first one. On a GPU the counter of the most is
     set back; not if only a peak above `limit` matters and the counter is below that. stop() may be called again, and says
     what the first call found; None if that is not more than the counter was at before. `is_wanted`
-    says whether it must not be cut short at the moment."""
+    says whether it must not be interrupted at the moment."""
 
     def __init__(self, device, limit=None, is_wanted=lambda: True):
         self.is_wanted = is_wanted
-        self.device, self._most, self.cut = device, 0, False  # until it counts there is nothing to stop
+        self.device, self._most, self.interrupted = device, 0, False  # until it counts there is nothing to stop
         self._counter = counter_of(device)
-        _cut(self._counter)
+        _interrupt(self._counter)
         self._live = self._least = self._highest = 0
         self._marked, self._at_end = False, None
         self._moments, self._high = [], 0  # bytes in use then, and the most since the moment before

@@ -135,7 +135,7 @@ class Planner:
         return self.table.kept() if used else {_costs.PLAIN: 0}
 
     def kept_by(self, solution):
-        """What the libraries keep that the ops of a plan use, above its peak. The first op of a part that uses a library
+        """What the libraries keep that ops of a plan use, above its peak. The first op of either part that uses a library
         allocates it; what the plan needs before that may be its peak."""
         kept = most = both = 0
         for size, (kind, number, _) in zip(solution.step_bytes, solution.steps):

@@ -1,4 +1,4 @@
-"""Steps that are cut into several graphs: one budget for all of them, and for what runs between them.
+"""Steps of several graphs: one budget for all of them, and for what runs between them.
 
     first step    every region has its smallest plan, and its calls are noted
     second step   the same again, and what the allocator has in use is measured: what the plans do not explain is what
@@ -120,7 +120,7 @@ class Steps:
         """Calls of several threads cannot be told apart, so nobody knows what lives at the same time."""
         self._thread = self._thread or threading.get_ident()
         if self.options.budget is not None and self._thread != threading.get_ident():
-            raise CairnError("steps that are cut into several graphs run in several threads with one backend; give each "
+            raise CairnError("steps of several graphs run in several threads with one backend; give each "
                              "thread its own cairn.backend")
 
     def leave(self, variant, results):
@@ -173,7 +173,7 @@ class Steps:
         """The peak of the step that has ended; None if it was not measured. What was outside is seen."""
         peak, self.peak = self.peak, None
         found, moments = (peak.stop(), peak.moments()) if peak is not None else (None, [])
-        if peak is None or peak.cut:
+        if peak is None or peak.interrupted:
             return None
         if len(moments) == len(self._moments) + 1:
             places = {call: i for i, call in enumerate(ids)}
@@ -219,7 +219,7 @@ class Steps:
                 self.peak.stop()
                 self.peak = None
             self._replan()
-        if self.peak is not None and not self.peak.cut:
+        if self.peak is not None and not self.peak.interrupted:
             self.peak.begin_step()
         elif self.calls:
             self._measure()
@@ -295,7 +295,7 @@ class Steps:
         count = len(set(self.calls))
         beside = f", beside {_sizes.show(self.outside)} for what runs outside of them" if self.outside else ""
         graphs = "1 graph" if count == 1 else f"{count} graphs"
-        warnings.warn(f"cairn: a step is cut into {len(self.calls)} calls of {graphs}; they share the budget{beside}",
+        warnings.warn(f"cairn: a step is divided into {len(self.calls)} calls of {graphs}; they share the budget{beside}",
                       stacklevel=2)
         if self.options.budget is not None:
             self._sequences.append(self.calls)
@@ -338,7 +338,7 @@ class Steps:
         if least > size:
             outside = least - needed(ways)
             beside = f", {outside} of them for what runs outside the graphs" if outside else ""
-            raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs into which this step is cut need "
+            raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs of this step need "
                               f"{least} bytes or more together{beside}", least, None)
 
 
@@ -369,7 +369,7 @@ def _plans(planner):
     return [planner.within(size).text() for size in sizes] + [planner.none().text()]
 
 
-def cut_of(joint, plan):
+def boundary_of(joint, plan):
     """The step of a plan between the forward and the backward part."""
     return next(i for i, (kind, number, _) in enumerate(plan.steps)
                 if kind == lib.RUN and joint.ops[number] is joint.boundary)
@@ -381,7 +381,7 @@ def way_of(variant, plan):
         joint, alignment = variant.planner.joint, plan.alignment
         rounded = lambda size: -(-size // alignment) * alignment
         arriving = sum(rounded(s.bytes) for s in joint.boundary.outs)
-        saved = plan.step_bytes[cut_of(joint, plan)] - arriving - rounded(joint.boundary.workspace)
+        saved = plan.step_bytes[boundary_of(joint, plan)] - arriving - rounded(joint.boundary.workspace)
         left = sum(rounded(s.bytes) for s in joint.handed_out if s.op is not None and s.op.backward)
         plan.way = plan.peak, max(saved, 0), plan.time_ns, left, arriving
     return plan.way

@@ -28,14 +28,14 @@ SUPPORTED = tuple(getattr(torch.optim, name) for name in ("SGD", "Adam", "AdamW"
 SLOT = "cairn_slot"  # key of placeholders that stand for slots: the parameter and the slot's name
 UPDATE = "cairn_update"  # key of nodes that change what they read
 SUM = "sum of gradients"  # the name of the trainer's own slot
-PART = 1 << 24  # elements of a parameter that are updated at once; a power of two, so that parts begin as aligned as it does
+CHUNK = 1 << 24  # elements of a parameter that are updated at once; a power of two, so that chunks begin aligned as it does
 
 
 def _is_slot(value, parameter):
     return getattr(value, "shape", None) == parameter.shape
 
 
-def _can_be_cut(parameter, state):
+def _can_be_divided(parameter, state):
     """Whether the elements fill a range of memory, and those of all slots lie in the same order."""
     slots = [value for value in state.values() if _is_slot(value, parameter)]
     return (torch.ops.aten.is_non_overlapping_and_dense(parameter)
@@ -77,34 +77,34 @@ class Optimizer:
     def _run(self, one, parameter, gradient, group):
         if gradient.stride() != parameter.stride():  # as autograd stores a gradient
             gradient = torch.empty_like(parameter).copy_(gradient)
-        if parameter.numel() > PART and _can_be_cut(parameter, one.state.get(parameter, {})):
-            self._run_parts(one, parameter, gradient, group)
+        if parameter.numel() > CHUNK and _can_be_divided(parameter, one.state.get(parameter, {})):
+            self._run_chunks(one, parameter, gradient, group)
         else:
             self._run_whole(one, parameter, gradient, group)
 
-    def _run_parts(self, one, parameter, gradient, group):
-        """Elements do not depend on each other: what the optimiser makes for a while is no larger than a part."""
+    def _run_chunks(self, one, parameter, gradient, group):
+        """Elements do not depend on each other: what the optimiser makes for a while is no larger than a chunk."""
         state = one.state.get(parameter, {})
         before = dict(state)
-        for first in range(0, parameter.numel(), PART):
-            cut = slice(first, first + PART)
-            part = torch.nn.Parameter(_flat(parameter.data)[cut])
-            one.state[part] = {name: _flat(value)[cut] if _is_slot(value, parameter) else copy.deepcopy(value)
+        for first in range(0, parameter.numel(), CHUNK):
+            where = slice(first, first + CHUNK)
+            chunk = torch.nn.Parameter(_flat(parameter.data)[where])
+            one.state[chunk] = {name: _flat(value)[where] if _is_slot(value, parameter) else copy.deepcopy(value)
                                for name, value in before.items()}
-            self._run_whole(one, part, _flat(gradient)[cut], group)
-            made = one.state.pop(part, {})
+            self._run_whole(one, chunk, _flat(gradient)[where], group)
+            made = one.state.pop(chunk, {})
             for name, value in made.items():
-                if not _is_slot(value, part):
+                if not _is_slot(value, chunk):
                     continue
                 if not _is_slot(state.get(name), parameter):  # the first update makes it
                     state[name] = torch.empty_like(parameter, dtype=value.dtype)
-                here = _flat(state[name])[cut]
+                here = _flat(state[name])[where]
                 if here.data_ptr() != value.data_ptr():
                     here.copy_(value)
-        state.update({name: value for name, value in made.items() if not _is_slot(value, part)})
+        state.update({name: value for name, value in made.items() if not _is_slot(value, chunk)})
         if state:
             one.state[parameter] = state
-        one.param_groups = [{**group, "params": [parameter]}]  # it must not keep the memory of a part
+        one.param_groups = [{**group, "params": [parameter]}]  # it must not keep the memory of a chunk
 
     def _run_whole(self, one, parameter, gradient, group):
         one.param_groups = [{**group, "params": [parameter]}]
@@ -175,7 +175,7 @@ class Update(Function):
         self.optimizer, self.parameter, self.summed, self.clipped = optimizer, parameter, summed, clipped
         self.group = optimizer.group_of(parameter)
         self.slots = list(optimizer.kept(self.group, parameter)[0])
-        words = ".sum" * summed + ".clip" * clipped + ".parts" * (parameter.numel() > PART)
+        words = ".sum" * summed + ".clip" * clipped + ".parts" * (parameter.numel() > CHUNK)
         super().__init__(name, optimizer.describe(self.group) + words)
 
     def _gradient(self, gradient, rest):

@@ -18,7 +18,7 @@ import torch
 from . import _distributed, _optimizers
 from ._peak import Peak, busy, counter_of, inside_backward
 from ._plan import Switches
-from ._steps import cut_of
+from ._steps import boundary_of
 
 _calls = 0  # of all graphs of this process
 
@@ -83,7 +83,7 @@ class Watch:
         if window is None:
             return
         found, variant = window.peak.stop(), window.variant
-        if not window.whole or window.peak.cut or found is None:
+        if not window.whole or window.peak.interrupted or found is None:
             return
         over = found - _limit(variant)
         if over > self._worst.get(variant, 0):
@@ -101,7 +101,7 @@ class Watch:
             found, over = wanted
             if not outside:
                 joint, plan = variant.planner.joint, variant.plan
-                outside = found - plan.step_bytes[cut_of(joint, plan)] + joint.boundary.workspace
+                outside = found - plan.step_bytes[boundary_of(joint, plan)] + joint.boundary.workspace
                 outside = max(outside + outside // 16, over)
             else:
                 beside += over + over // 8
@@ -114,7 +114,7 @@ class Watch:
 
 
 def _never():
-    """Such a peak may always be cut short: then another graph runs."""
+    """Such a peak may always be interrupted: then another graph runs."""
     return False
 
 

@@ -76,9 +76,9 @@ class Writer:
     def __init__(self, joint, plan, meter=None):
         self.joint, self.plan, self.meter = joint, plan, meter
         steps, ops = plan.steps, joint.ops
-        cut = next(i for i, (kind, number, _) in enumerate(steps)
-                   if kind == lib.RUN and ops[number].kind == "boundary")
-        self.forward_steps, self.backward_steps = range(cut), range(cut + 1, len(steps))
+        boundary = next(i for i, (kind, number, _) in enumerate(steps)
+                        if kind == lib.RUN and ops[number].kind == "boundary")
+        self.forward_steps, self.backward_steps = range(boundary), range(boundary + 1, len(steps))
         runs = [number for kind, number, _ in steps if kind == lib.RUN]
         self.again = {number for number in set(runs) if runs.count(number) > 1} if len(runs) > len(set(runs)) else set()
         self.device = str(joint.device)

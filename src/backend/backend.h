@@ -271,7 +271,7 @@ typedef struct crn_backend {
 
     /* ---- On the compute lane ---- */
 
-    /* Set the values for the next ops, and set the results to zero. This is not part of a
+    /* Set the values for the next ops, and set the results to zero. This is not in a
      * recording. */
     void (*begin)(crn_queue *queue, const crn_values *values);
     void (*enqueue)(crn_queue *queue, const crn_call *call);
@@ -279,7 +279,7 @@ typedef struct crn_backend {
     /* Nothing reads these bytes before they are written again, so a backend that fuses ops need not
      * write them. NULL: the backend does not use this. */
     void (*discard)(crn_queue *queue, void *at, uint64_t bytes);
-    /* The host memory is in use until the next join. Not part of a recording. */
+    /* The host memory is in use until the next join. Not recorded. */
     void (*convert)(crn_queue *queue, const crn_conversion *conversion);
     /* Store in the results: the loss, one f32, from its address; and the number of correct
      * predictions of a cross-entropy that was enqueued just before. A prediction is correct if the

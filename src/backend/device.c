@@ -160,7 +160,7 @@ cairn_status crn_device_store(cairn_device *device, const cairn_graph *graph, cr
 cairn_status crn_device_choices(cairn_device *device, const cairn_graph *graph, cairn_id op,
                                 const crn_storage *storage, const crn_choice **out, uint32_t *count,
                                 cairn_error *err) {
-    /* Every backend has one way to update: see prepare_update(). */
+    /* Every backend has one implementation of updates: see prepare_update(). */
     static const crn_choice update = {.name = "update"};
     crn_site site = {graph, cairn_graph_op(graph, op), storage, device->facts.compute_units};
     if (crn_op_is_of_optimizer(site.op)) {

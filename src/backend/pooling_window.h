@@ -1,4 +1,4 @@
-/* pooling_window.h: the part of an image that an element of the pooled image depends on; the same
+/* pooling_window.h: the window of an image that an element of the pooled image depends on; the same
  * for every backend. */
 #ifndef CRN_POOLING_WINDOW_H
 #define CRN_POOLING_WINDOW_H

@@ -1,6 +1,6 @@
 /* processor.h: shared by the backends that run on the processor.
  *
- *     memory          mapped; device and host memory are parts of the same memory
+ *     memory          mapped; device and host memory are the same memory
  *     compute lane    the calling thread, with a team of threads for loops
  *     copy lanes      one thread for each (copy_lane.h), so that copies run at the same time
  *     ops             kernels: functions that run one op, listed by kind, best first

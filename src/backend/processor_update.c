@@ -11,7 +11,8 @@
 
 #define CHUNK 16384 /* elements; a few arrays of them fit into a cache */
 
-/* A part of a parameter. It is so small that threads can share one large parameter evenly. */
+/* Some elements of a parameter. It is so small that threads can share one large parameter evenly.
+ */
 typedef struct chunk {
     uint32_t parameter, count;
     uint64_t first;
@@ -77,12 +78,12 @@ static void for_chunks(crn_queue *queue, const crn_update *update,
 
 static void gather_chunk(void *context, uint32_t index) {
     const work *w = context;
-    const chunk *part = &w->list->chunks[index];
-    const crn_parameter *p = &w->update->parameters[part->parameter];
+    const chunk *own = &w->list->chunks[index];
+    const crn_parameter *p = &w->update->parameters[own->parameter];
     bool first = w->values->first != 0;
-    float *restrict sum = (float *)p->slots[w->update->slot_count - 1] + part->first;
-    const float *restrict g = (const float *)p->gradient + part->first;
-    for (uint32_t i = 0; i < part->count; i++)
+    float *restrict sum = (float *)p->slots[w->update->slot_count - 1] + own->first;
+    const float *restrict g = (const float *)p->gradient + own->first;
+    for (uint32_t i = 0; i < own->count; i++)
         sum[i] = first ? g[i] : sum[i] + g[i];
 }
 
@@ -96,16 +97,16 @@ void crn_processor_accumulate(crn_queue *queue, const crn_update *update) {
 static void square_chunk(void *context, uint32_t index) {
     const work *w = context;
     const crn_update *u = w->update;
-    chunk *part = &w->list->chunks[index];
-    const crn_parameter *p = &u->parameters[part->parameter];
+    chunk *own = &w->list->chunks[index];
+    const crn_parameter *p = &u->parameters[own->parameter];
     bool sum = u->has_sum && w->values->gathered > 0;
-    const float *g = (const float *)(sum ? p->slots[u->slot_count - 1] : p->gradient) + part->first;
+    const float *g = (const float *)(sum ? p->slots[u->slot_count - 1] : p->gradient) + own->first;
     double squares = 0;
-    for (uint32_t i = 0; i < part->count; i++) {
+    for (uint32_t i = 0; i < own->count; i++) {
         float d = sum ? g[i] / w->values->gathered : g[i];
         squares += (double)d * (double)d;
     }
-    part->squares = squares;
+    own->squares = squares;
 }
 
 void crn_processor_add_squares(crn_queue *queue, const crn_update *update) {
@@ -164,23 +165,23 @@ static void adam(const work *w, float decay, float *restrict p, const float *res
 static void update_chunk(void *context, uint32_t index) {
     const work *w = context;
     const crn_update *u = w->update;
-    const chunk *part = &w->list->chunks[index];
-    const crn_parameter *p = &u->parameters[part->parameter];
+    const chunk *own = &w->list->chunks[index];
+    const crn_parameter *p = &u->parameters[own->parameter];
     float *slots[CRN_MOST_SLOTS] = {0};
-    float *value = (float *)p->value + part->first, decay = p->no_decay ? 0 : u->decay;
-    const float *gradient = (const float *)p->gradient + part->first;
+    float *value = (float *)p->value + own->first, decay = p->no_decay ? 0 : u->decay;
+    const float *gradient = (const float *)p->gradient + own->first;
     for (uint32_t slot = 0; slot < u->slot_count; slot++)
-        slots[slot] = (float *)p->slots[slot] + part->first;
+        slots[slot] = (float *)p->slots[slot] + own->first;
     if (u->has_sum && w->values->gathered > 0) {
         float *sum = slots[u->slot_count - 1];
-        for (uint32_t i = 0; i < part->count; i++)
+        for (uint32_t i = 0; i < own->count; i++)
             sum[i] /= w->values->gathered;
         gradient = sum;
     }
     if (u->kind == CAIRN_OPTIMIZER_SGD)
-        sgd(w, decay, value, gradient, u->has_momentum ? slots[0] : NULL, part->count);
+        sgd(w, decay, value, gradient, u->has_momentum ? slots[0] : NULL, own->count);
     else
-        adam(w, decay, value, gradient, slots[0], slots[1], part->count);
+        adam(w, decay, value, gradient, slots[0], slots[1], own->count);
 }
 
 void crn_processor_update(crn_queue *queue, const crn_update *update) {

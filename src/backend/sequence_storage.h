@@ -11,7 +11,7 @@
 
 #include "backend/backend.h"
 
-/* Whether the tensor is a parameter, a gradient of one, or a part of such a gradient. */
+/* Whether the tensor is a parameter, a gradient of one, or a term of such a gradient. */
 bool crn_is_weight(const cairn_graph *graph, const cairn_tensor *t);
 
 /* Store all sequences as plain bf16 and count them. `group` is that of storage_groups.h. Tensors

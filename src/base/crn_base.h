@@ -48,7 +48,7 @@ const char *crn_status_name(cairn_status status);
 /* Whether a string has no control characters, which a terminal would obey. */
 bool crn_printable(const char *string);
 
-/* Copy a string into a fixed field, cut to fit. */
+/* Copy a string into a fixed field, truncated to fit. */
 void crn_copy_string(char *to, size_t size, const char *from);
 
 /* Clear an error: all fields become empty. */
@@ -62,7 +62,7 @@ void crn_error_clear(cairn_error *err);
 CAIRN_MUST cairn_status crn_read_options(void *local, size_t size, const void *given,
                                          const char *type, cairn_error *err);
 
-/* The one way to read a struct of options whose first field is struct_size. */
+/* How every function reads a struct of options whose first field is struct_size. */
 #define CRN_READ_OPTIONS(type, local, given, err)                                                  \
     do {                                                                                           \
         _Static_assert(offsetof(type, struct_size) == 0, "struct_size comes first");               \
@@ -88,7 +88,7 @@ CAIRN_MUST cairn_status crn_open_output(void *out, const char *type, cairn_error
 /* Fill it in: as much of what was `made` as the caller compiled. */
 void crn_write_output(void *out, const void *made, size_t size);
 
-/* The one way to begin to fill in a struct whose first field is struct_size; it ends with
+/* How every function begins to fill in a struct whose first field is struct_size; it ends with
  * crn_write_output(). */
 #define CRN_OPEN_OUTPUT(type, out, err)                                                            \
     do {                                                                                           \

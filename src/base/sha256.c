@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The fractional parts of the cube roots of the first 64 primes. */
+/* The fractions of the cube roots of the first 64 primes. */
 static const uint32_t constants[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -118,15 +118,15 @@ void crn_sha256_add(crn_sha256 *hash, const void *bytes, size_t length) {
     size_t filled = hash->length % 64;
     hash->length += length;
     while (filled + length >= 64) {
-        size_t part = 64 - filled;
+        size_t room = 64 - filled;
         if (filled == 0) {
             hash->stir(hash->state, from);
         } else {
-            memcpy(hash->block + filled, from, part);
+            memcpy(hash->block + filled, from, room);
             hash->stir(hash->state, hash->block);
         }
-        from += part;
-        length -= part;
+        from += room;
+        length -= room;
         filled = 0;
     }
     if (length > 0)

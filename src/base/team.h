@@ -1,6 +1,6 @@
 /* team.h: a team of threads for loops over an index.
  *
- * The caller takes part in the work. Which thread gets which index is not defined, so a body must
+ * The caller works too. Which thread gets which index is not defined, so a body must
  * write only what belongs to its index; then the result is the same for any number of threads. */
 #ifndef CRN_TEAM_H
 #define CRN_TEAM_H

@@ -123,20 +123,21 @@ uint64_t crn_costs_memory_hash(const cairn_costs *costs) {
  * and its gradient read and written more often. */
 static cairn_status fill_head(cairn_costs *costs, const cairn_graph *graph, cairn_id o,
                               const cairn_machine *machine) {
-    static const char *const names[CRN_HEAD_WAYS] = {"analytic", "chunks.2",  "chunks.4",
-                                                     "chunks.8", "chunks.16", "chunks.32"};
+    static const char *const names[CRN_HEAD_CHOICES] = {"analytic", "chunks.2",  "chunks.4",
+                                                        "chunks.8", "chunks.16", "chunks.32"};
     const cairn_op *op = cairn_graph_op(graph, o);
     cairn_implementation *list;
-    CRN_TAKE(&costs->arena, list, CRN_HEAD_WAYS);
+    CRN_TAKE(&costs->arena, list, CRN_HEAD_CHOICES);
     list[0] = costs->ops[o].list[0];
     uint64_t again = 4 * cairn_graph_tensor(graph, op->params[0])->bytes;
-    uint64_t cut = crn_mul_div_up(again, 1000000000u, machine->memory_bytes_per_second) +
-                   (uint64_t)machine->launch_ns;
+    uint64_t each = crn_mul_div_up(again, 1000000000u, machine->memory_bytes_per_second) +
+                    (uint64_t)machine->launch_ns;
     uint32_t count = 0;
-    for (uint32_t k = 0; k < CRN_HEAD_WAYS && crn_head_can_be_cut(graph, op, 1u << k); k++) {
+    for (uint32_t k = 0; k < CRN_HEAD_CHOICES && crn_head_can_have_chunks(graph, op, 1u << k);
+         k++) {
         list[k] = list[0];
         list[k].name = names[k];
-        list[k].time_ns = crn_add_time(list[0].time_ns, (int64_t)(cut * ((1u << k) - 1)));
+        list[k].time_ns = crn_add_time(list[0].time_ns, (int64_t)(each * ((1u << k) - 1)));
         list[k].workspace_bytes = crn_head_logits(graph, op, 1u << k) * sizeof(float);
         count++;
     }

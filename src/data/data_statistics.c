@@ -28,9 +28,9 @@ static bool add_reals(sums *to, const uint8_t *from, uint64_t count, bool first)
         double value = (double)crn_read_f32(from + 4 * i);
         if (!isfinite(value))
             return false;
-        double part = value - to->shift;
-        double square = part * part; /* apart: no machine may fuse it into the sum */
-        to->reals += part;
+        double offset = value - to->shift;
+        double square = offset * offset; /* apart: no machine may fuse it into the sum */
+        to->reals += offset;
         to->real_squares += square;
     }
     return true;
@@ -61,8 +61,8 @@ static void conclude(const cairn_data *data, const sums *s, float *mean, float *
         average = (double)s->bytes / n / 255;
         variance = (double)apart / n / n / (255 * 255);
     } else {
-        double part = s->reals / n, square = part * part;
-        average = s->shift + part;
+        double offset = s->reals / n, square = offset * offset;
+        average = s->shift + offset;
         variance = s->real_squares / n - square;
     }
     float spread = variance > 0 ? (float)sqrt(variance) : 0;

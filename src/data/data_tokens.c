@@ -7,8 +7,9 @@
  * A sample is a window; its labels are the tokens that follow. A .bin file has a header of 1,024
  * bytes, 256 little-endian integers of which the first three are 20240520, 1 and the number of
  * tokens, and then 16 bits a token. "A,B" names a file to train on and one for validation; without
- * B the last windows are held out. Both may be patterns, as data in parts needs: "train_*.bin" are
- * all such files in alphabetical order. No window reaches over the end of a file. */
+ * B the last windows are held out. Both may be patterns, as data in several files needs:
+ * "train_*.bin" are all such files in alphabetical order. No window reaches over the end of a file.
+ */
 #include "base/names.h"
 #include "data/data_internal.h"
 
@@ -19,7 +20,7 @@
 #define MAGIC 20240520u
 #define VERSION 1u
 #define DEFAULT_WINDOW 256u
-#define PART 65536u
+#define CHUNK 65536u
 
 /* Where the tokens of an open file begin, and how many there are. */
 static cairn_status find_tokens(const crn_data_file *file, uint32_t width, uint64_t *offset,
@@ -51,13 +52,13 @@ static cairn_status find_tokens(const crn_data_file *file, uint32_t width, uint6
 /* Read all tokens once: the largest one, and a fingerprint. */
 static cairn_status scan(cairn_data *data, const crn_data_file *file, uint64_t offset,
                          uint32_t *largest, cairn_error *err) {
-    uint8_t part[PART];
-    for (uint64_t at = offset; at < file->bytes; at += PART) {
-        size_t now = (size_t)CRN_MIN(PART, file->bytes - at);
-        CRN_TRY(crn_data_file_read(file, at, part, now, err));
-        data->content = crn_hash_bytes(data->content, part, now);
+    uint8_t chunk[CHUNK];
+    for (uint64_t at = offset; at < file->bytes; at += CHUNK) {
+        size_t now = (size_t)CRN_MIN(CHUNK, file->bytes - at);
+        CRN_TRY(crn_data_file_read(file, at, chunk, now, err));
+        data->content = crn_hash_bytes(data->content, chunk, now);
         for (size_t i = 0; i + 1 < now; i += 2)
-            *largest = CRN_MAX(*largest, (uint32_t)part[i] | (uint32_t)part[i + 1] << 8);
+            *largest = CRN_MAX(*largest, (uint32_t)chunk[i] | (uint32_t)chunk[i + 1] << 8);
     }
     return CAIRN_OK;
 }
@@ -89,11 +90,11 @@ static cairn_status find_files(const char *pattern, glob_t *out, cairn_error *er
                        : crn_fail(crn_in_file(err, pattern), CAIRN_EIO, "cannot be searched");
 }
 
-/* Of every part `parts` names, the tokens become samples of the split. */
-static cairn_status open_part(cairn_data *data, const glob_t *parts, cairn_split split,
-                              uint32_t *largest, cairn_error *err) {
-    for (size_t i = 0; i < parts->gl_pathc; i++) {
-        const char *path = crn_arena_string(&data->arena, parts->gl_pathv[i]);
+/* Of every file that `files` names, the tokens become samples of the split. */
+static cairn_status open_split(cairn_data *data, const glob_t *files, cairn_split split,
+                               uint32_t *largest, cairn_error *err) {
+    for (size_t i = 0; i < files->gl_pathc; i++) {
+        const char *path = crn_arena_string(&data->arena, files->gl_pathv[i]);
         if (path == NULL)
             return CAIRN_ENOMEM;
         CRN_TRY(open_file(data, path, split, largest, err));
@@ -104,8 +105,8 @@ static cairn_status open_part(cairn_data *data, const glob_t *parts, cairn_split
 static cairn_status open_both(cairn_data *data, const glob_t *train, const glob_t *validation,
                               uint32_t *largest, cairn_error *err) {
     CRN_TAKE(&data->arena, data->files, train->gl_pathc + validation->gl_pathc);
-    CRN_TRY(open_part(data, train, CAIRN_SPLIT_TRAIN, largest, err));
-    return open_part(data, validation, CAIRN_SPLIT_VALIDATION, largest, err);
+    CRN_TRY(open_split(data, train, CAIRN_SPLIT_TRAIN, largest, err));
+    return open_split(data, validation, CAIRN_SPLIT_VALIDATION, largest, err);
 }
 
 /* "A" or "A,B". */

@@ -19,7 +19,7 @@ typedef struct crn_loader_options {
     bool shuffle;   /* a new order each epoch; else that of the source */
     bool flip;      /* mirror every other image left to right, by chance */
     bool normalise; /* subtract the mean, divide by the deviation: cairn_data_statistics() */
-    uint32_t crop;  /* images: pad with this many black pixels and cut the original size out again
+    uint32_t crop;  /* images: pad with this many black pixels and crop to the original size again
                        anywhere; 0: as they are */
     uint32_t prefetch;    /* batches a thread makes ahead; 0: no thread, made when asked for */
     cairn_device *device; /* borrowed: batches are made in host memory from which it copies fastest;

@@ -166,19 +166,19 @@ void crn_optimizer_after_run(cairn_exec *exec);
 
 /* ---- transfer.c: between host and device, in the plain layout of the graph ---- */
 
-/* The size of the staging memory: the largest part of a tensor that is transferred at once. */
+/* The size of the staging memory: the largest chunk of a tensor that is transferred at once. */
 uint64_t crn_staging_bytes(const cairn_graph *graph);
 
-/* Write a tensor whose elements are computed. `make` is called for one part after the other:
+/* Write a tensor whose elements are computed. `make` is called for one chunk after the other:
  * `bytes` from byte `first` on. */
-typedef void crn_make_part(void *context, uint64_t first, uint64_t bytes, void *to);
+typedef void crn_make_chunk(void *context, uint64_t first, uint64_t bytes, void *to);
 CAIRN_MUST cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored,
-                                          crn_make_part *make, void *context, cairn_error *err);
+                                          crn_make_chunk *make, void *context, cairn_error *err);
 
-/* Read a tensor: `see` is called with one part after the other. */
-typedef void crn_see_part(void *context, const void *from, uint64_t bytes);
+/* Read a tensor: `see` is called with one chunk after the other. */
+typedef void crn_see_chunk(void *context, const void *from, uint64_t bytes);
 CAIRN_MUST cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored,
-                                          crn_see_part *see, void *context, cairn_error *err);
+                                          crn_see_chunk *see, void *context, cairn_error *err);
 
 /* ---- initialize.c ---- */
 

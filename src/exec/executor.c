@@ -4,7 +4,7 @@
  *
  * A step goes through the actions in order. For each action, the memory that it allocates is
  * counted, its kernel or copy is enqueued on the device, and the memory that it frees is
- * subtracted. The update comes last, if it is part of the run. One join ends the run. With a device
+ * subtracted. The update comes last, if the run has one. One join ends the run. With a device
  * that can record a run this is done once.
  *
  *     offload x   compute: record r;  copy out: follow r, copy x, record d

@@ -40,11 +40,11 @@ typedef struct initializer {
 /* How the elements of a parameter are made: all `value`, uniform in +-bound, or nearly normal with
  * a deviation. */
 typedef struct filling {
-    crn_make_part *make;
+    crn_make_chunk *make;
     float value, bound, deviation;
     uint64_t from;
     crn_team *team;
-    uint64_t first, bytes; /* of the part that is being made */
+    uint64_t first, bytes; /* of the chunk that is being made */
     char *to;
 } filling;
 
@@ -54,7 +54,7 @@ static void make_slice(void *context, uint32_t index) {
     with->make(with, with->first + at, CRN_MIN(SLICE, with->bytes - at), with->to + at);
 }
 
-/* A part, by all threads: an element depends on its place alone. */
+/* A chunk, by all threads: an element depends on its place alone. */
 static void make_slices(void *context, uint64_t first, uint64_t bytes, void *to) {
     filling *with = context;
     with->first = first;
@@ -193,7 +193,7 @@ typedef struct drawing {
     uint64_t from;
 } drawing;
 
-static void draw_part(void *context, uint64_t first, uint64_t bytes, void *to) {
+static void draw_chunk(void *context, uint64_t first, uint64_t bytes, void *to) {
     const drawing *with = context;
     memset(to, 0, bytes); /* without a shape the bytes need not be whole elements */
     first /= 4;
@@ -214,7 +214,7 @@ cairn_status cairn_exec_fill(cairn_exec *exec, uint64_t step, cairn_error *err) 
         drawing with = {.dtype = cairn_graph_tensor(exec->graph, t)->dtype,
                         .classes = classes_of(exec, t),
                         .from = stream(exec, t, step + 1)};
-        CRN_TRY(crn_transfer_made(exec, t, place, draw_part, &with, err));
+        CRN_TRY(crn_transfer_made(exec, t, place, draw_chunk, &with, err));
     }
     return CAIRN_OK;
 }

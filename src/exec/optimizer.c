@@ -1,5 +1,5 @@
-/* optimizer.c: the executor's part of an update: which optimiser, and the scalars that change from
- * one update to the next. The scalars are computed in double precision and rounded once, as in
+/* optimizer.c: what the executor does for an update: which optimiser, and the scalars that change
+ * from one update to the next. The scalars are computed in double precision and rounded once, as in
  * PyTorch. The device does the rest. */
 #include "backend/formats.h"
 #include "exec/exec_internal.h"
@@ -148,7 +148,7 @@ static void describe_update(const crn_call *call, crn_update *update, crn_parame
 cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call, crn_update **out) {
     const cairn_op *op = call->op;
     /* without slots it is the parameter, or the gradient */
-    cairn_id part = op->param_count > 0 ? op->params[op->param_count - 1] : op->inputs[0];
+    cairn_id last = op->param_count > 0 ? op->params[op->param_count - 1] : op->inputs[0];
     crn_update *update;
     crn_parameter *parameter;
     CRN_TAKE(&exec->memory, update, 1);
@@ -156,7 +156,7 @@ cairn_status crn_optimizer_describe_call(cairn_exec *exec, const crn_call *call,
     *update = exec->update;
     (op->kind == CAIRN_OP_UPDATE ? describe_update : describe_squares)(call, update, parameter);
     parameter->elements =
-        crn_stored_elements(cairn_graph_tensor(call->graph, part), call->storage[part]);
+        crn_stored_elements(cairn_graph_tensor(call->graph, last), call->storage[last]);
     parameter->no_decay = exec->stationary.no_decay[parameter->tensor];
     update->parameters = parameter;
     update->count = 1;
@@ -272,7 +272,7 @@ void cairn_exec_update(cairn_exec *exec) {
     count_update(exec);
 }
 
-/* ---- An update that is part of a run ---- */
+/* ---- An update inside a run ---- */
 
 void crn_optimizer_set_values(const cairn_exec *exec, crn_values *values) {
     if (!is_in_run(exec))

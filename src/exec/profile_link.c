@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #define LINK_BYTES ((uint64_t)64 << 20)
-#define PIECE_BYTES ((uint64_t)8 << 20)
-#define PIECES 16 /* that follow each other */
+#define COPY_BYTES ((uint64_t)8 << 20)
+#define COPIES 16 /* that follow each other */
 #define RATE_SAMPLES 5
 #define LATENCY_SAMPLES 16
 
@@ -50,10 +50,10 @@ void crn_profile_link(cairn_exec *exec, cairn_costs_origin *out) {
         backend->reserve(state, CRN_SPACE_HOST, 2 * LINK_BYTES, &host, NULL) == CAIRN_OK) {
         backend->fill(exec->queue, device, 1, 2 * LINK_BYTES);
         (void)time_copies(exec, device, host, LINK_BYTES, 1, 1); /* so that all pages are mapped */
-        int64_t all = time_copies(exec, device, host, PIECE_BYTES, PIECES, RATE_SAMPLES);
+        int64_t all = time_copies(exec, device, host, COPY_BYTES, COPIES, RATE_SAMPLES);
         out->link_latency_ns = time_copies(exec, device, host, CRN_ALIGNMENT, 1, LATENCY_SAMPLES);
         out->link_bytes_per_second =
-            crn_mul_div_up(PIECE_BYTES * PIECES, 1000000000u, (uint64_t)CRN_MAX(all, 1));
+            crn_mul_div_up(COPY_BYTES * COPIES, 1000000000u, (uint64_t)CRN_MAX(all, 1));
     }
     if (host != NULL)
         backend->release(state, CRN_SPACE_HOST, host, 2 * LINK_BYTES);

@@ -220,7 +220,7 @@ static uint32_t sort_of(const cairn_tensor *tensor) {
 }
 
 /* Hash elements as little-endian bytes. Big-endian machines swap them first. */
-static void hash_part(void *context, const void *from, uint64_t bytes) {
+static void hash_chunk(void *context, const void *from, uint64_t bytes) {
     crn_sha256 *hash = context;
     const uint8_t *data = from;
     const uint16_t one = 1;
@@ -240,7 +240,7 @@ cairn_status cairn_exec_sha256(cairn_exec *exec, uint32_t sorts, char out[65], c
     for (uint32_t i = 0; i < s->by_name_count; i++) {
         cairn_id t = s->by_name[i];
         if (sort_of(cairn_graph_tensor(exec->graph, t)) & sorts)
-            CRN_TRY(crn_transfer_seen(exec, t, s->at[t], hash_part, &hash, err));
+            CRN_TRY(crn_transfer_seen(exec, t, s->at[t], hash_chunk, &hash, err));
     }
     crn_sha256_finish(&hash, out);
     return CAIRN_OK;

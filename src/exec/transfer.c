@@ -1,7 +1,7 @@
 /* transfer.c: copies tensors between host memory, in the plain layout of the graph, and device
  * memory, in its storage format.
  *
- *     computed here   --make--> staging --convert--> device      a part of some rows at a time, so
+ *     computed here   --make--> staging --convert--> device      a chunk of some rows at a time, so
  *     looked at here  <--see--- staging <--convert-- device      that staging stays small
  *     the caller's    <-------convert------> device              whole
  *
@@ -11,12 +11,12 @@
 #include "exec/exec_internal.h"
 #include "exec/crn_exec.h"
 
-#define PART ((uint64_t)1 << 20)
+#define CHUNK ((uint64_t)1 << 20)
 
 /* The number of rows of a tensor that are transferred at once. */
-static uint64_t part_rows(const cairn_tensor *tensor) {
+static uint64_t chunk_rows(const cairn_tensor *tensor) {
     uint64_t rows = crn_tensor_rows(tensor), row = tensor->bytes / rows;
-    return row == 0 ? rows : CRN_MIN(rows, CRN_MAX(PART / row, 1));
+    return row == 0 ? rows : CRN_MIN(rows, CRN_MAX(CHUNK / row, 1));
 }
 
 uint64_t crn_staging_bytes(const cairn_graph *graph) {
@@ -25,7 +25,7 @@ uint64_t crn_staging_bytes(const cairn_graph *graph) {
         const cairn_tensor *tensor = cairn_graph_tensor(graph, t);
         bool passes = tensor->stationary || tensor->producer == CAIRN_NONE;
         if (passes)
-            most = CRN_MAX(most, tensor->bytes / crn_tensor_rows(tensor) * part_rows(tensor));
+            most = CRN_MAX(most, tensor->bytes / crn_tensor_rows(tensor) * chunk_rows(tensor));
     }
     return most;
 }
@@ -46,31 +46,31 @@ static void convert(cairn_exec *exec, cairn_id tensor, const crn_conversion *wit
         exec->backend->convert(exec->queue, with);
 }
 
-cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored, crn_make_part *make,
-                               void *context, cairn_error *err) {
-    crn_conversion part = whole(exec, tensor, stored);
-    uint64_t rows = part.rows, row = part.tensor->bytes / rows, most = part_rows(part.tensor);
-    part.host = exec->staging.base;
-    for (; part.first < rows; part.first += part.rows) {
-        part.rows = CRN_MIN(most, rows - part.first);
-        make(context, part.first * row, part.rows * row, part.host);
-        convert(exec, tensor, &part);
+cairn_status crn_transfer_made(cairn_exec *exec, cairn_id tensor, void *stored,
+                               crn_make_chunk *make, void *context, cairn_error *err) {
+    crn_conversion chunk = whole(exec, tensor, stored);
+    uint64_t rows = chunk.rows, row = chunk.tensor->bytes / rows, most = chunk_rows(chunk.tensor);
+    chunk.host = exec->staging.base;
+    for (; chunk.first < rows; chunk.first += chunk.rows) {
+        chunk.rows = CRN_MIN(most, rows - chunk.first);
+        make(context, chunk.first * row, chunk.rows * row, chunk.host);
+        convert(exec, tensor, &chunk);
         CRN_TRY(exec->backend->join(exec->queue, NULL, err));
     }
     return CAIRN_OK;
 }
 
-cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored, crn_see_part *see,
+cairn_status crn_transfer_seen(cairn_exec *exec, cairn_id tensor, void *stored, crn_see_chunk *see,
                                void *context, cairn_error *err) {
-    crn_conversion part = whole(exec, tensor, stored);
-    uint64_t rows = part.rows, row = part.tensor->bytes / rows, most = part_rows(part.tensor);
-    part.host = exec->staging.base;
-    part.to_host = true;
-    for (; part.first < rows; part.first += part.rows) {
-        part.rows = CRN_MIN(most, rows - part.first);
-        convert(exec, tensor, &part);
+    crn_conversion chunk = whole(exec, tensor, stored);
+    uint64_t rows = chunk.rows, row = chunk.tensor->bytes / rows, most = chunk_rows(chunk.tensor);
+    chunk.host = exec->staging.base;
+    chunk.to_host = true;
+    for (; chunk.first < rows; chunk.first += chunk.rows) {
+        chunk.rows = CRN_MIN(most, rows - chunk.first);
+        convert(exec, tensor, &chunk);
         CRN_TRY(exec->backend->join(exec->queue, NULL, err));
-        see(context, part.host, part.rows * row);
+        see(context, chunk.host, chunk.rows * row);
     }
     return CAIRN_OK;
 }
@@ -133,7 +133,7 @@ cairn_status cairn_exec_read(cairn_exec *exec, cairn_id tensor, void *data, cair
 
 /* ---- Slots of the optimiser ---- */
 
-/* Call read_whole() or feed_whole() for a slot or, if it is divided, for each of its parts. */
+/* Call read_whole() or feed_whole() for a slot or, if it is divided, for each of its chunks. */
 static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t slot, bool read,
                                   char *data, cairn_error *err) {
     const crn_stationary *s = &exec->stationary;
@@ -154,12 +154,12 @@ static cairn_status transfer_slot(cairn_exec *exec, cairn_id parameter, uint32_t
         const cairn_op *op = cairn_graph_op(exec->graph, o);
         if (op->kind != CAIRN_OP_UPDATE || op->params[0] != parameter)
             continue;
-        cairn_id part = op->params[1 + slot];
+        cairn_id own = op->params[1 + slot];
         char *at = data + tensor->bytes / crn_tensor_rows(tensor) * (uint64_t)op->attributes.index;
         if (read)
-            CRN_TRY(read_whole(exec, part, s->at[part], at, err));
+            CRN_TRY(read_whole(exec, own, s->at[own], at, err));
         else
-            feed_whole(exec, part, s->at[part], at);
+            feed_whole(exec, own, s->at[own], at);
         found = true;
     }
     if (!found) /* it has no gradient, and so the optimiser keeps zeros */

@@ -47,7 +47,7 @@ static bool fit_all(const cairn_graph *graph, const crn_rule *r, const cairn_op 
         if (written && crn_rule_target(forward, wanted[i], input) == CAIRN_NONE)
             continue; /* a bias that the layer does not have */
         if (used == count && wanted[i].what == CRN_SUM_PARAM)
-            break; /* the first part of a gradient */
+            break; /* the first term of a gradient */
         if (used == count)
             return false;
         cairn_id tensor = given[used++];

@@ -14,8 +14,8 @@
  * O(ops * moved ops). */
 #include "graph/graph_internal.h"
 
-#define LEAST_RATIO 4 /* of a gradient to what must wait with it */
-#define LEAST_PART 32 /* of the peak: a smaller gradient is not worth it */
+#define LEAST_RATIO 4  /* of a gradient to what must wait with it */
+#define LEAST_SHARE 32 /* of the peak: a smaller gradient is not worth it */
 
 typedef struct storage {
     uint64_t bytes;       /* 0: not a tensor of the plan */
@@ -137,7 +137,7 @@ static void find_limit(work *at) {
 static void leave_small(work *at) {
     for (uint32_t place = 0; place < at->step->ops.length; place++) {
         uint64_t made = at->moves[place] ? gradients_of(at, place) : 0;
-        if (made == 0 || made >= at->limit / LEAST_PART)
+        if (made == 0 || made >= at->limit / LEAST_SHARE)
             continue;
         at->moves[place] = false;
         hold(at, place, last_use(at, place), made);

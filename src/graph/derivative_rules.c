@@ -6,7 +6,7 @@
  *     forward op   y = f(x; w)              X(i) inputs, Y(i) outputs, W(i) parameters
  *     backward op  gx, gw = f'(x?, y?, gy)  GY(i), GX(i), GW(i) their gradients
  *
- * SW(i) is the gradient of a parameter so far: where another op has made a part of it, this one
+ * SW(i) is the gradient of a parameter so far: where another op has made a term of it, this one
  * adds its own instead of making a tensor to be added.
  *
  * T(0) is a tensor that one rule of an op passes to the next rule (the gradient before a cell's

@@ -51,12 +51,12 @@ static cairn_status add_gradient(work *at, cairn_id of, const char *suffix, bool
     return crn_builder_add_tensor(at->builder, &tensor, out);
 }
 
-/* Add `part` to the gradient of forward tensor `of`; it comes from the backward op of `through`.
+/* Add `term` to the gradient of forward tensor `of`; it comes from the backward op of `through`.
  * The first contribution is the gradient itself. A separate accumulate op adds each later one at
  * once. */
-static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id part) {
+static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id term) {
     if (at->summed[of]++ == 0) {
-        at->gradient[of] = part;
+        at->gradient[of] = term;
         return CAIRN_OK;
     }
     char suffix[32], name[256];
@@ -72,7 +72,7 @@ static cairn_status contribute(work *at, cairn_id through, cairn_id of, cairn_id
                    .of = through,
                    .flags = stationary ? CAIRN_OP_FLAG_NEVER_AGAIN : 0,
                    .input_count = 2,
-                   .inputs = (cairn_id[]){at->gradient[of], part},
+                   .inputs = (cairn_id[]){at->gradient[of], term},
                    .output_count = 1,
                    .outputs = &sum};
     op.inplace = crn_op_kinds[op.kind].inplace;

@@ -1,13 +1,13 @@
-/* head_chunks.h: into how many chunks of tokens a head_loss may be cut. The logits of one chunk are
- * in its workspace; implementation k has 2^k chunks. */
+/* head_chunks.h: into how many chunks of tokens a head_loss may be divided. The logits of one chunk
+ * are in its workspace; implementation k has 2^k chunks. */
 #ifndef CRN_HEAD_CHUNKS_H
 #define CRN_HEAD_CHUNKS_H
 
 #include "base/crn_base.h"
 #include "cairn/graph.h"
 
-#define CRN_HEAD_WAYS 6u   /* 1 to 32 chunks */
-#define CRN_HEAD_LEAST 16u /* rows of a chunk */
+#define CRN_HEAD_CHOICES 6u /* 1 to 32 chunks */
+#define CRN_HEAD_LEAST 16u  /* rows of a chunk */
 
 /* The tokens of a head_loss. */
 static inline uint64_t crn_head_rows(const cairn_graph *graph, const cairn_op *op) {
@@ -19,8 +19,8 @@ static inline uint64_t crn_head_rows(const cairn_graph *graph, const cairn_op *o
 }
 
 /* Chunks have the same number of rows. */
-static inline bool crn_head_can_be_cut(const cairn_graph *graph, const cairn_op *op,
-                                       uint32_t chunks) {
+static inline bool crn_head_can_have_chunks(const cairn_graph *graph, const cairn_op *op,
+                                            uint32_t chunks) {
     uint64_t rows = crn_head_rows(graph, op);
     return chunks == 1 || (rows % chunks == 0 && rows / chunks >= CRN_HEAD_LEAST);
 }

@@ -436,10 +436,10 @@ static cairn_status want_heads(const inference *at, uint32_t *size) {
     uint32_t width = input(at, 0)->shape[2];
     if (a->heads < 1 || a->kv_heads < 1 || a->heads % a->kv_heads != 0)
         return refuse(at, "needs heads that are a multiple of its key and value heads");
-    uint64_t parts = (uint64_t)a->heads + 2 * (uint64_t)a->kv_heads;
-    if (width % parts != 0)
+    uint64_t all_heads = (uint64_t)a->heads + 2 * (uint64_t)a->kv_heads;
+    if (width % all_heads != 0)
         return refuse(at, "has an input that its heads do not divide");
-    *size = (uint32_t)(width / parts);
+    *size = (uint32_t)(width / all_heads);
     return CAIRN_OK;
 }
 

@@ -2,26 +2,26 @@
  *
  *     ops      ... conv.bwd_weight  conv.bwd_data  conv.weight.update  bn.bwd ...
  *
- * An update stands behind the last op that reads the parameter or makes a part of its gradient. So
+ * An update stands behind the last op that reads the parameter or adds to its gradient. So
  * in the order of the list every op sees the parameters as they were before the step. */
 #include "graph/graph_internal.h"
 #include "graph/crn_graph.h"
 
 #include <stdio.h>
 
-/* Slots that are larger have an update for each part. All updates together are few: each is an op
+/* Slots that are larger have an update for each chunk. All updates together are few: each is an op
  * to plan, and two copies with a latency. */
-#define PART_BYTES ((uint64_t)4 << 20)
-#define MOST_PARTS 1024 /* of all parameters, and one more for each */
+#define CHUNK_BYTES ((uint64_t)4 << 20)
+#define MOST_CHUNKS 1024 /* of all parameters, and one more for each */
 
 typedef struct work {
     const cairn_graph *step;
     cairn_builder *builder;
     uint32_t slots;
-    uint64_t part_bytes;
+    uint64_t chunk_bytes;
     bool clips, sums;    /* updates read the norm of all gradients; the last slot is a sum */
     cairn_id total;      /* the sum of squares so far, or CAIRN_NONE */
-    cairn_id *sum_slots; /* if both: sums in the order of their parts */
+    cairn_id *sum_slots; /* if both: sums in the order of their chunks */
     uint32_t sum_count;
     cairn_id *gradient; /* per tensor that is a parameter: the whole gradient, or CAIRN_NONE */
     cairn_id *last;     /* per tensor that is a parameter: the last op that uses it */
@@ -29,7 +29,7 @@ typedef struct work {
     cairn_id *next;     /* per parameter: the next one after the same op */
 } work;
 
-/* The parameter of which the tensor is a gradient or a part of one, or CAIRN_NONE. */
+/* The parameter of which the tensor is a gradient or a term of one, or CAIRN_NONE. */
 static cairn_id parameter_of(const cairn_graph *step, cairn_id tensor) {
     cairn_id of = tensor == CAIRN_NONE ? CAIRN_NONE : step->tensors.data[tensor].gradient_of;
     return of != CAIRN_NONE && step->tensors.data[of].role == CAIRN_ROLE_PARAMETER ? of
@@ -79,10 +79,10 @@ static cairn_status copy_tensors(work *at) {
 }
 
 static cairn_status add_slot(work *at, const cairn_tensor *parameter, uint32_t rows, uint32_t slot,
-                             const char *part, cairn_id *out) {
+                             const char *ending, cairn_id *out) {
     char name[256];
     cairn_tensor tensor = *parameter;
-    snprintf(name, sizeof name, "%s.slot%u%s", parameter->name, slot + 1, part);
+    snprintf(name, sizeof name, "%s.slot%u%s", parameter->name, slot + 1, ending);
     tensor.name = name;
     tensor.role = CAIRN_ROLE_SLOT;
     if (tensor.rank > 0 && rows < tensor.shape[0]) {
@@ -93,13 +93,13 @@ static cairn_status add_slot(work *at, const cairn_tensor *parameter, uint32_t r
 }
 
 /* Rows of a parameter. */
-typedef struct part {
+typedef struct chunk {
     cairn_id parameter, of; /* of: the op that the update belongs to */
     uint32_t first, rows;
     char suffix[32]; /* of names; empty: all rows */
-} part;
+} chunk;
 
-static cairn_op op_of(const part *p, cairn_op_kind kind) {
+static cairn_op op_of(const chunk *p, cairn_op_kind kind) {
     cairn_op op = {.kind = kind,
                    .phase = CAIRN_PHASE_BACKWARD,
                    .of = p->of,
@@ -109,8 +109,8 @@ static cairn_op op_of(const part *p, cairn_op_kind kind) {
     return op;
 }
 
-/* The update of a part. Where sums are clipped, it does not read the gradient. */
-static cairn_status add_update(work *at, const part *p) {
+/* The update of a chunk. Where sums are clipped, it does not read the gradient. */
+static cairn_status add_update(work *at, const chunk *p) {
     const cairn_tensor *tensor = &at->step->tensors.data[p->parameter];
     cairn_id params[1 + CAIRN_MOST_SLOTS] = {p->parameter}, inputs[2];
     bool has_sum = at->clips && at->sums;
@@ -132,8 +132,8 @@ static cairn_status add_update(work *at, const part *p) {
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-/* Add the squares of a gradient, or of a part of a sum, to the total. */
-static cairn_status add_squares(work *at, const part *p) {
+/* Add the squares of a gradient, or of a chunk of a sum, to the total. */
+static cairn_status add_squares(work *at, const chunk *p) {
     const cairn_tensor *tensor = &at->step->tensors.data[p->parameter];
     cairn_id inputs[2] = {at->gradient[p->parameter], at->total}, sum;
     cairn_tensor total = CAIRN_TENSOR_INIT;
@@ -159,15 +159,15 @@ static cairn_status add_squares(work *at, const part *p) {
     return crn_builder_add_op(at->builder, &op, &(cairn_id){0});
 }
 
-/* For each part of a parameter, or for the whole of it. */
-static cairn_status for_parts(work *at, cairn_id parameter, cairn_id of, bool whole,
-                              cairn_status (*add)(work *at, const part *p)) {
+/* For each chunk of a parameter, or for the whole of it. */
+static cairn_status for_chunks(work *at, cairn_id parameter, cairn_id of, bool whole,
+                               cairn_status (*add)(work *at, const chunk *p)) {
     const cairn_tensor *tensor = &at->step->tensors.data[parameter];
     uint32_t rows = tensor->rank > 0 ? tensor->shape[0] : 1, most = rows;
-    if (at->slots > 0 && tensor->bytes > at->part_bytes && !whole)
-        most = (uint32_t)CRN_MAX(at->part_bytes / CRN_MAX(tensor->bytes / rows, 1), 1);
+    if (at->slots > 0 && tensor->bytes > at->chunk_bytes && !whole)
+        most = (uint32_t)CRN_MAX(at->chunk_bytes / CRN_MAX(tensor->bytes / rows, 1), 1);
     for (uint32_t first = 0; first < rows; first += most) {
-        part p = {.parameter = parameter, .of = of, .first = first};
+        chunk p = {.parameter = parameter, .of = of, .first = first};
         p.rows = CRN_MIN(most, rows - first);
         if (tensor->rank > 0 && p.rows < tensor->shape[0])
             snprintf(p.suffix, sizeof p.suffix, ".row%u", first);
@@ -177,12 +177,12 @@ static cairn_status for_parts(work *at, cairn_id parameter, cairn_id of, bool wh
 }
 
 /* A power of two. */
-static uint64_t find_part_bytes(const work *at) {
-    uint64_t all = 0, bytes = PART_BYTES;
+static uint64_t find_chunk_bytes(const work *at) {
+    uint64_t all = 0, bytes = CHUNK_BYTES;
     for (cairn_id t = 0; t < at->step->tensors.length; t++)
         if (at->gradient[t] != CAIRN_NONE)
             all += at->step->tensors.data[t].bytes;
-    while (all / bytes >= MOST_PARTS)
+    while (all / bytes >= MOST_CHUNKS)
         bytes *= 2;
     return bytes;
 }
@@ -192,8 +192,8 @@ static cairn_status copy_ops(work *at) {
         const cairn_op *op = &at->step->ops.data[o];
         CRN_TRY(crn_builder_add_op(at->builder, op, &(cairn_id){0}));
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
-            CRN_TRY(for_parts(at, p, op->of, at->clips && !at->sums,
-                              at->clips ? add_squares : add_update));
+            CRN_TRY(for_chunks(at, p, op->of, at->clips && !at->sums,
+                               at->clips ? add_squares : add_update));
     }
     return CAIRN_OK;
 }
@@ -203,7 +203,7 @@ static cairn_status add_clipped(work *at) {
     at->sum_count = 0;
     for (cairn_id o = 0; o < at->step->ops.length; o++)
         for (cairn_id p = at->updated[o]; p != CAIRN_NONE; p = at->next[p])
-            CRN_TRY(for_parts(at, p, at->step->ops.data[o].of, false, add_update));
+            CRN_TRY(for_chunks(at, p, at->step->ops.data[o].of, false, add_update));
     return CAIRN_OK;
 }
 
@@ -224,8 +224,8 @@ static cairn_status add_all(work *at, crn_arena *scratch, cairn_error *err) {
     if (!list_updates(at))
         return crn_fail(err, CAIRN_EINVAL, "graph \"%s\" has no gradient to update a parameter by",
                         g->name);
-    at->part_bytes = find_part_bytes(at);
-    CRN_TAKE(scratch, at->sum_slots, (size_t)MOST_PARTS + g->tensors.length);
+    at->chunk_bytes = find_chunk_bytes(at);
+    CRN_TAKE(scratch, at->sum_slots, (size_t)MOST_CHUNKS + g->tensors.length);
     CRN_TRY(copy_tensors(at));
     CRN_TRY(copy_ops(at));
     return at->clips ? add_clipped(at) : CAIRN_OK;
@@ -299,7 +299,7 @@ cairn_status cairn_graph_add_updates(const cairn_graph *step, const cairn_update
     return add_updates(step, options.slots, options.clip, options.sums, out, err);
 }
 
-/* ---- The way back ---- */
+/* ---- Removing updates ---- */
 
 /* A tensor that adding updates added. */
 static bool is_added(const cairn_graph *whole, const cairn_tensor *tensor) {

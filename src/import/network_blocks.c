@@ -16,7 +16,7 @@
 
 typedef struct run {
     uint32_t first, count; /* items */
-    size_t prefix;         /* length of the common part of their names, with its dot */
+    size_t prefix;         /* length of the common beginning of their names, with its dot */
     const char *in;        /* what it reads */
     uint32_t like;         /* the first run with the same structure */
     uint32_t alike;        /* how many are, of those that begin a group */
@@ -42,7 +42,7 @@ static const crn_item *item_at(const writer *w, uint32_t i) {
 
 /* ---- Runs ---- */
 
-/* The length of the first `depth` parts of a name, with the dot after them; 0: it has no more. */
+/* The length of the first `depth` words of a name, with the dot after them; 0: it has no more. */
 static size_t prefix_of(const char *name, uint32_t depth) {
     const char *c = name;
     for (; depth > 0; depth--) {
@@ -234,15 +234,15 @@ static uint32_t find_parameters(const writer *w, const run *head, parameter *out
 static void write_item(writer *w, const crn_item *item, const run *r, const parameter *parameters,
                        uint32_t count, const char *last) {
     cairn_text *out = w->items->out;
-    size_t cut = r != NULL ? r->prefix : 0;
+    size_t prefix = r != NULL ? r->prefix : 0;
     crn_text_printf(out, "%s%-*s %s", r != NULL ? "    " : "", r != NULL ? 12 : 16,
-                    item->name + cut, item->kind);
+                    item->name + prefix, item->kind);
     bool plain = item->read_count == 1 && last != NULL && strcmp(item->reads[0], last) == 0;
     for (uint32_t k = 0; k < item->read_count && !plain; k++) {
         bool inside = r != NULL && is_inside(w, r, item->reads[k]);
         crn_text_printf(out, "%s%s", k == 0 ? " from=" : ",",
                         r == NULL ? item->reads[k]
-                        : inside  ? item->reads[k] + cut
+                        : inside  ? item->reads[k] + prefix
                                   : "in");
     }
     for (uint32_t k = 0; k < item->pair_count; k++) {
@@ -259,7 +259,7 @@ static void write_item(writer *w, const crn_item *item, const run *r, const para
     crn_text_printf(out, "\n");
 }
 
-/* A name for the block: the last part of the prefix that has letters, without its digits. */
+/* A name for the block: the last word of the prefix that has letters, without its digits. */
 static void name_block(const writer *w, const run *r, uint32_t number, char *out, size_t size) {
     const char *name = item_at(w, r->first)->name;
     size_t end = r->prefix - 1, start, length = 0;

@@ -28,7 +28,7 @@ typedef struct crn_items {
     cairn_text *out;
 } crn_items;
 
-/* Write the lines, with blocks where a part is there several times. `last` is what the first layer
+/* Write the lines, with blocks where layers repeat. `last` is what the first layer
  * reads if it says nothing. */
 CAIRN_MUST cairn_status crn_items_write(crn_items *items, const char *last);
 

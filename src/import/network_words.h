@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3)))
 cairn_status
 crn_net_wrong(crn_net *n, const char *format, ...);
 
-/* Cut the text, which is changed, into lines of words. */
+/* Split the text, which is changed, into lines of words. */
 CAIRN_MUST cairn_status crn_net_split(crn_net *n, char *text);
 
 /* Two texts in a row, as a name. */

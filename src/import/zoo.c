@@ -74,7 +74,7 @@ void crn_zoo_fail(crn_zoo *net, const char *format, ...) {
     crn_builder_fail(net->builder, sentence);
 }
 
-/* ---- pieces that several networks have ---- */
+/* ---- blocks that several networks have ---- */
 
 cairn_id crn_zoo_images(crn_zoo *net) {
     uint32_t shape[4] = {net->batch, net->channels, net->height, net->width};

@@ -112,7 +112,7 @@ bool crn_zoo_read_sizes(crn_zoo *net, const char *family, crn_zoo_sizes *out) {
     return known && fit(net, out);
 }
 
-/* ---- Pieces that several networks have ---- */
+/* ---- Blocks that several networks have ---- */
 
 cairn_id crn_zoo_linear(crn_zoo *net, const char *name, cairn_id x, uint32_t features, bool bias,
                         double deviation) {

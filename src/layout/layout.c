@@ -12,8 +12,8 @@
  * until all fit or the limit of work is reached; then the same with a smaller or larger size. The
  * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
  * place all, with a small constant: the test of two lifetimes is two comparisons; for the longest
- * first there are quicker ways (long_first.h), and where there are very many it is the only order
- * tried. */
+ * first there are quicker algorithms (long_first.h), and where there are very many it is the only
+ * order tried. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
@@ -22,7 +22,7 @@
 
 #include <stdlib.h>
 
-#define PROMISE 100u           /* by what part the arena is to be larger than the peak at most */
+#define PROMISE 100u           /* by what share the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define WORK 10000000u         /* for another size, and where the search is to be short */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
@@ -32,7 +32,7 @@
 #define LARGE 5000u /* with more lifetimes there is one long search, which starts by area */
 #define LARGE_WORK 120000000u
 #define MANY 6000u /* more lifetimes than that are placed without a search */
-#define SPARSE 64u /* lifetimes for one that is live at a time, for the quick way */
+#define SPARSE 64u /* lifetimes for one that is live at a time, for the quick algorithm */
 
 /* A layout as the library keeps it, behind what callers read. */
 typedef struct kept_layout {
@@ -218,7 +218,7 @@ static void place_all(placing *p) {
     keep_best(p, arena);
 }
 
-/* The same for the first order, the longest first, which has quick ways. */
+/* The same for the first order, the longest first, which has quick algorithms. */
 static cairn_status place_long_first(placing *p, crn_arena *scratch) {
     uint64_t arena;
     bool sparse = p->count / SPARSE > p->most_alive;
@@ -295,10 +295,11 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
     }
 }
 
-/* Aim at the live peak and a part of it, 0: at the peak alone. Returns whether it is reached. */
-static bool aim_at(placing *p, uint32_t part, uint64_t work, crn_rng *rng) {
+/* Aim at the live peak and a share of it, the `share`-th, 0: at the peak alone. Returns whether it
+ * is reached. */
+static bool aim_at(placing *p, uint32_t share, uint64_t work, crn_rng *rng) {
     uint64_t all = (uint64_t)p->count * p->count * WHOLE_ROUNDS;
-    uint64_t target = p->peak + (part == 0 ? 0 : p->peak / part);
+    uint64_t target = p->peak + (share == 0 ? 0 : p->peak / share);
     aim(p, target, CRN_MIN(work, all), rng);
     return p->best <= target;
 }
@@ -308,12 +309,12 @@ static const uint32_t more[] = {50, 25, 12};
 
 /* A brief search aims at the promised size, or at a larger one that is enough. */
 static void search_briefly(placing *p) {
-    uint32_t part = PROMISE;
+    uint32_t share = PROMISE;
     crn_rng rng = {0};
     for (uint32_t i = 0; i < CRN_LENGTH(more); i++)
         if (p->peak + p->peak / more[i] <= p->enough)
-            part = more[i];
-    aim_at(p, part, WORK, &rng);
+            share = more[i];
+    aim_at(p, share, WORK, &rng);
 }
 
 /* Search for less than the promised size, starting with the least; with many lifetimes, which take

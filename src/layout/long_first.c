@@ -4,7 +4,7 @@
  *     now                        |-----------|    the first or the last step of the other
  *
  * A tree over the steps keeps what is live at a step: a lifetime hangs on the few nodes that make
- * up its steps, and those live at a step hang on the way from its leaf to the root. */
+ * up its steps, and those live at a step hang on the path from its leaf to the root. */
 #include "layout/long_first.h"
 
 #include <stdlib.h>

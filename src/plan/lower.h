@@ -1,7 +1,7 @@
 /* lower.h: from a solver's decisions to a plan.
  *
  * A solver decides which ops run in which order, which ops are recomputed, and when tensors are
- * copied. The lowering decides the rest, in the same way for all solvers. It drops recomputations
+ * copied. The lowering decides the rest, alike for all solvers. It drops recomputations
  * that nothing needs. It frees a tensor as soon as nothing needs it. It lets an op work in place
  * where it may, and waits for copies where that is necessary. */
 #ifndef CRN_LOWER_H

@@ -56,7 +56,7 @@ static void leave(crn_lowering *l, uint32_t id) {
         l->live -= l->storages.data[i->storage].bytes;
 }
 
-/* Free an instance, waiting first for a copy of it that is under way. */
+/* Free an instance, waiting first for a copy of it that is in flight. */
 static cairn_status release(crn_lowering *l, uint32_t id) {
     crn_instance *i = &l->instances.data[id];
     if (!i->resident || is_stationary(l, i->tensor))

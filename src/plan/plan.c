@@ -93,8 +93,8 @@ static cairn_status check_step(const cairn_graph *graph, const cairn_step *step,
                         number);
     if (is_run && step->inplace > cairn_graph_op(graph, step->id)->inplace_count)
         return crn_fail_at(err, CAIRN_EINVAL, cairn_graph_op(graph, step->id)->name,
-                           "step %u runs op \"%s\" in place in a way that the op does not allow",
-                           number, cairn_graph_op(graph, step->id)->name);
+                           "step %u runs op \"%s\" in place where the op does not allow it", number,
+                           cairn_graph_op(graph, step->id)->name);
     return CAIRN_OK;
 }
 

@@ -180,7 +180,7 @@ static void write_hash(cairn_text *out, const char *const *lines) {
 }
 
 /* Write what replaces a {{word}} of the template. */
-static void write_part(cairn_text *out, const cairn_page *page, const char *word, size_t length) {
+static void write_words(cairn_text *out, const cairn_page *page, const char *word, size_t length) {
 #define IS(name) (length == sizeof(name) - 1 && memcmp(word, name, length) == 0)
     if (IS("title"))
         crn_text_xml(out, page->model);
@@ -205,7 +205,7 @@ cairn_status cairn_page_write(const cairn_page *page, cairn_text *out) {
         while ((open = strstr(rest, "{{")) != NULL) {
             const char *word = open + 2, *end = strstr(word, "}}");
             crn_text_put(out, rest, (size_t)(open - rest));
-            write_part(out, page, word, (size_t)(end - word));
+            write_words(out, page, word, (size_t)(end - word));
             rest = end + 2;
         }
         crn_text_put(out, rest, strlen(rest));

@@ -1,6 +1,6 @@
 /* sim_walk.h: shared by the files of the simulator: the walk over a plan, and its state.
  *
- *     per tensor   is it resident, in which storage; is a copy of it under way; is it on the host
+ *     per tensor   is it resident, in which storage; is a copy of it in flight; is it on the host
  *     per storage  bytes, and how many tensors (aliases) use it
  *     stationary   at home on the device, and not counted; or, if the plan fetches it, at home on
  * the host: there at the start, counted while it is resident, and there at the end lanes when

@@ -79,7 +79,7 @@ static bool is_result(const crn_sim_walk *w, cairn_id t, cairn_id output) {
     return w->goal == CAIRN_GOAL_INFER ? t == output : crn_graph_is_result(w->graph, t);
 }
 
-/* Whether the tensor is there at the end. A gradient that was overwritten in place is part of the
+/* Whether the tensor is there at the end. A gradient that was overwritten in place is in the
  * sum that replaced it. */
 static bool is_kept(const crn_sim_walk *w, cairn_id t) {
     const crn_sim_place *p = &w->places[t];

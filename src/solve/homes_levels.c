@@ -15,7 +15,7 @@
 #define LEAST_BYTES ((uint64_t)64 << 10) /* a smaller tensor is not worth a copy */
 #define SMALL_BYTES ((uint64_t)1 << 20)
 #define SCATTER 2654435769u /* 2^32 by the golden ratio: multiples of it are evenly spread */
-#define LATE_PART 16        /* of the step, at its end */
+#define LATE_SHARE 16       /* of the step, at its end */
 
 typedef crn_homes_search search;
 
@@ -67,7 +67,7 @@ int64_t crn_homes_least_time(const search *s, cairn_id op) {
 }
 
 /* Mark what is changed so late that, if all of it were on the host, the link could not bring it
- * home while the ops after it run; at most in the last part of the step. */
+ * home while the ops after it run; at most in the last sixteenth of the step. */
 static void mark_late(const search *s, bool *late) {
     int64_t all = 0, after = 0;
     uint64_t bytes = 0;
@@ -75,7 +75,7 @@ static void mark_late(const search *s, bool *late) {
         all = crn_add_time(all, crn_homes_least_time(s, o));
     if (crn_machine_copy_ns(s->options.machine, s->stationary) / 3 * 2 > all)
         return;
-    for (cairn_id o = cairn_graph_op_count(s->graph); o-- > 0 && after <= all / LATE_PART;) {
+    for (cairn_id o = cairn_graph_op_count(s->graph); o-- > 0 && after <= all / LATE_SHARE;) {
         const cairn_op *op = cairn_graph_op(s->graph, o);
         for (uint32_t i = 0; i < op->param_count && crn_op_updates(op); i++) {
             bytes += late[op->params[i]] ? 0 : cairn_costs_bytes(s->costs)[op->params[i]];

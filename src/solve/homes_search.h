@@ -12,7 +12,7 @@
 /* A plan of a level without its visits, and what it was made for. */
 typedef struct crn_kept_base {
     cairn_solution *solution; /* NULL: none */
-    uint32_t homes, parts;
+    uint32_t homes, shares;
     uint64_t target;
     bool share_link;
 } crn_kept_base;
@@ -41,7 +41,7 @@ typedef struct crn_homes_search {
     bool share_link;        /* activations may be offloaded too, beside visits */
     uint32_t spares;        /* the spare memory, in visits of the op that visits most */
     bool shortens;          /* where the arena is too large, visits become shorter first */
-    uint32_t parts;         /* of the work, of which a search does one */
+    uint32_t shares;        /* of the work, of which a search does one */
     uint32_t rounds;        /* of a level, at most */
     crn_kept_base kept;     /* the first plan without visits of the last level */
     bool recomputes;        /* the last plan that was too large: more than it waits */

@@ -24,7 +24,7 @@ typedef struct visit {
     uint32_t first, last; /* the runs that use it */
     uint32_t leave;       /* the step before which it is freed */
     uint32_t next;        /* the next visit of the tensor, or NOBODY */
-    bool changed, gone;   /* gone: it is part of the visit after it */
+    bool changed, gone;   /* gone: it is joined with the visit after it */
 } visit;
 
 #define NOBODY UINT32_MAX
@@ -117,7 +117,7 @@ static int compare_gaps(const void *a, const void *b) {
     return (x->visit > y->visit) - (x->visit < y->visit);
 }
 
-/* The visit after `v`, which others may be part of by now. */
+/* The visit after `v`, which others may be joined with by now. */
 static visit *visit_after(work *at, const visit *v) {
     visit *after = &at->visits.data[v->next];
     while (after->gone)

@@ -1,4 +1,4 @@
-/* regions.c: several parts of a step under one budget.
+/* regions.c: several regions of a step under one budget.
  *
  * While region i runs, the regions before it hold what they saved. So only the sum of what was
  * saved matters for the next regions. Region by region, a front of (sum saved, time) is kept: for

@@ -81,7 +81,7 @@ static cairn_status solve_once(const crn_problem *problem, uint32_t which, cairn
     crn_schedule schedule = {0};
     cairn_plan *plan;
     CRN_TRY(functions[which](problem, &schedule));
-    /* What the algorithm has judged is lowered in the same way, for no budget. */
+    /* What the algorithm has judged is lowered alike, for no budget. */
     uint64_t budget = problem->budget == UINT64_MAX || schedule.last ? 0 : problem->budget;
     CRN_TRY(crn_lower(problem->graph, problem->costs, &schedule, solvers[which].goal, budget, &plan,
                       problem->err));
@@ -160,7 +160,7 @@ static void sign(cairn_solution *solution, const char *algorithm) {
 /* If no plan fits, `*out` is nevertheless the one that needs the least memory; the caller destroys
  * it. */
 static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs, uint32_t which,
-                             const cairn_solve_options *options, uint32_t part,
+                             const cairn_solve_options *options, uint32_t share,
                              cairn_solution **out, cairn_error *err) {
     crn_arena scratch;
     cairn_allocator allocator = crn_graph_allocator(graph);
@@ -180,7 +180,7 @@ static cairn_status solve_by(const cairn_graph *graph, const cairn_costs *costs,
                            .no_offload = options->no_offload,
                            .live_peak = options->live_peak,
                            .effort = CRN_MAX(options->effort, 1),
-                           .part = part,
+                           .share = share,
                            .memo = options->memo,
                            .scratch = &scratch,
                            .kept = &kept,
@@ -237,14 +237,14 @@ static cairn_status find_solver(const char *name, uint32_t *out, cairn_error *er
 }
 
 cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs, const char *name,
-                             const cairn_solve_options *options, uint32_t part,
+                             const cairn_solve_options *options, uint32_t share,
                              cairn_solution **out, cairn_error *err) {
     uint32_t which = 0;
     *out = NULL;
     CRN_TRY(find_solver(name, &which, err));
     cairn_status status = options->device_bytes > 0
                               ? crn_solve_whole(graph, costs, name, options, out, err)
-                              : solve_by(graph, costs, which, options, part, out, err);
+                              : solve_by(graph, costs, which, options, share, out, err);
     if (status == CAIRN_OK && options->homes != NULL)
         status = crn_solve_with_homes(graph, costs, options, out, err);
     if (options->start != NULL && options->device_bytes == 0 &&

@@ -23,16 +23,16 @@
 
 #define MOST_ROUNDS 6     /* of one level, while the arena is too large */
 #define GOOD_ENOUGH 10000 /* ppm above the bound */
-#define PARTS 16          /* of the usual work, of which some searches do one */
+#define SHARES 16         /* of the usual work, of which some searches do one */
 #define PATIENCE 2        /* levels without a faster plan, after which the search ends */
 #define MOST_SPARES 4     /* spare memory is enough for so many visits, or for one */
-#define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this part */
+#define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this share */
 #define LONG_WAITS 8      /* of the step */
 #define SMALL 2000u       /* ops: the search for a level does all the work */
 #define LARGE 5000u       /* ops: fewer plans are tried */
-#define LEAST_GAIN 128    /* of the step: longer visits are tried if waits are at least this part */
-#define AMPLE 4           /* times what an op needs */
-#define EXCESS_PART 8     /* of the memory that an arena lost, more than which is left out */
+#define LEAST_GAIN 128 /* of the step: longer visits are tried if waits are at least this share */
+#define AMPLE 4        /* times what an op needs */
+#define EXCESS_SHARE 8 /* of the memory that an arena lost, more than which is left out */
 #define LEVELS CRN_HOME_LEVELS
 
 typedef crn_homes_search search;
@@ -100,7 +100,7 @@ static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64
     options.budget_bytes = target;
     options.live_peak |= s->on_host_count > 0;
     options.no_offload |= s->on_host_count > 0 && !s->share_link;
-    return crn_solve_round(s->graph, costs, s->algorithm, &options, s->parts, out, s->err);
+    return crn_solve_round(s->graph, costs, s->algorithm, &options, s->shares, out, s->err);
 }
 
 /* A share of the room: `target` for the plan, `spare` for visits that begin early and end late. */
@@ -121,12 +121,12 @@ static bool take_away(const search *s, share *at, uint64_t less) {
 /* Keep the plan, which other visits may be added to. */
 static void keep_base(search *s, uint64_t target, cairn_solution *base) {
     cairn_solution_destroy(s->kept.solution);
-    s->kept = (crn_kept_base){base, s->on_host_count, s->parts, target, s->share_link};
+    s->kept = (crn_kept_base){base, s->on_host_count, s->shares, target, s->share_link};
 }
 
 static bool is_kept(const search *s, uint64_t target) {
     const crn_kept_base *k = &s->kept;
-    return k->solution != NULL && k->homes == s->on_host_count && k->parts == s->parts &&
+    return k->solution != NULL && k->homes == s->on_host_count && k->shares == s->shares &&
            k->target == target && k->share_link == s->share_link;
 }
 
@@ -161,7 +161,7 @@ static void end_base(search *s, bool first, uint64_t target, cairn_solution *bas
 static void expect_excess(search *s, share *at) {
     bool known = s->excess_homes == s->on_host_count && s->excess_homes > 0;
     if (known && is_large(s) && !is_kept(s, at->target))
-        (void)take_away(s, at, s->excess + s->excess / EXCESS_PART);
+        (void)take_away(s, at, s->excess + s->excess / EXCESS_SHARE);
 }
 
 static void note_excess(search *s, uint64_t excess) {
@@ -478,7 +478,7 @@ static cairn_status try_point(search *s, point at, cairn_solution **best, point 
 static bool may_gain(const search *s, const cairn_solution *solution, int64_t bound) {
     const cairn_sim_summary *summary = solution->sim->summary;
     int64_t waits = summary->idle_ns, reruns = summary->rerun_ns;
-    if (solution->micro_batches > 1) /* the last one is a small part */
+    if (solution->micro_batches > 1) /* the last one is small */
         waits = solution->gather_ns - (summary->compute_ns - s->saved);
     return !is_good(solution, bound) && reruns > waits;
 }
@@ -492,7 +492,7 @@ static bool waits_too_long(const search *s, const cairn_solution *best) {
 /* From the least level that fits, go up while that is faster. */
 static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point *found) {
     *found = (point){0, 1, true};
-    s->parts = cairn_graph_op_count(s->graph) > SMALL ? PARTS : 1;
+    s->shares = cairn_graph_op_count(s->graph) > SMALL ? SHARES : 1;
     if (*best == NULL)
         CRN_TRY(start_on_host(s, &found->level, best));
     for (uint32_t level = found->level + 1;
@@ -511,7 +511,7 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
 /* If the step waits for copies, try longer visits, there and at higher levels. */
 static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, point *found) {
     uint32_t patience = is_large(s) ? 0 : PATIENCE;
-    s->parts = PARTS;
+    s->shares = SHARES;
     for (uint32_t level = CRN_MAX(found->level, 1);
          level <= LEVELS && level <= found->level + patience && !is_good(*best, bound) &&
          (*best)->sim->summary->idle_ns > (*best)->sim->summary->time_ns / LEAST_WAITS;
@@ -615,7 +615,7 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
                 .saved = crn_sim_gather_saves(graph, costs),
                 .spares = 1,
                 .shortens = true,
-                .parts = 1,
+                .shares = 1,
                 .rounds = MOST_ROUNDS,
                 .scratch = &scratch,
                 .err = err != NULL ? err : &own};

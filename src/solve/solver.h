@@ -24,7 +24,7 @@ typedef struct crn_problem {
     bool live_peak;   /* the budget bounds the live peak, not the arena */
     bool for_start;   /* another algorithm asks, which has plans of its own: less work is enough */
     uint32_t effort;  /* of a search; at least 1 */
-    uint32_t part;    /* of the work at that effort: one of so many parts; 0: all of it */
+    uint32_t share;   /* of the work at that effort: one of as many equal shares; 0: all of it */
     cairn_memo *memo; /* or NULL */
     crn_arena *scratch; /* gives out nothing once the caller has ended the call: base/watch.h */
     void **kept;        /* what the algorithm keeps for the next round, in scratch; NULL at first */
@@ -44,11 +44,11 @@ typedef struct crn_judgement {
 CAIRN_MUST cairn_status crn_judge(const crn_problem *problem, const cairn_plan *plan, bool brief,
                                   crn_judgement *out);
 
-/* cairn_solve() with one search, of exactly the effort that the options say, or of one of `part`
- * parts of it; their memo is set. */
+/* cairn_solve() with one search, of exactly the effort that the options say, or of one of `share`
+ * equal shares of it; their memo is set. */
 CAIRN_MUST cairn_status crn_solve_round(const cairn_graph *graph, const cairn_costs *costs,
                                         const char *name, const cairn_solve_options *options,
-                                        uint32_t part, cairn_solution **out, cairn_error *err);
+                                        uint32_t share, cairn_solution **out, cairn_error *err);
 
 /* The plan in the least memory that the algorithm finds, which is the one that its refusals name.
  * After CAIRN_OK `err` is that of the refusal: it names the memory and the op that sets it. */

@@ -105,7 +105,7 @@ static void add_data(cairn_train *train) {
         add(train, "normalisation", "%s", train->options.normalise ? "yes" : "no");
 }
 
-/* A snapshot does not depend on whether updates are part of the graph: that is a matter of the
+/* A snapshot does not depend on whether updates are ops of the graph: that is a matter of the
  * plan.
  */
 static cairn_status step_to_json(const cairn_graph *graph, cairn_text *out) {

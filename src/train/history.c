@@ -74,9 +74,9 @@ static void put_real(cairn_text *text, const char *name, double value) {
         crn_text_printf(text, "null"); /* JSON has no infinities */
 }
 
-static void put_share(cairn_text *text, const char *name, uint64_t part, uint64_t whole) {
+static void put_share(cairn_text *text, const char *name, uint64_t some, uint64_t whole) {
     if (whole > 0)
-        crn_text_printf(text, ", \"%s\": %.6f", name, (double)part / (double)whole);
+        crn_text_printf(text, ", \"%s\": %.6f", name, (double)some / (double)whole);
 }
 
 /* A float with enough digits to distinguish it from its neighbours. */

@@ -31,8 +31,8 @@ typedef struct crn_saved_tensor {
     cairn_named_tensor as; /* its data is NULL where it is read */
     cairn_id from;         /* of the executor's graph; CAIRN_NONE: from memory */
     uint32_t slot;         /* 0: the tensor itself; else 1 + the optimiser's slot */
-    /* A parameter in another form (weights_forms.c): the bytes of the whole tensor, where the part
-     * begins, and the columns of a matrix that is written transposed. All 0: as it is. */
+    /* A parameter in another form (weights_forms.c): the bytes of the whole tensor, where the
+     * member begins, and the columns of a matrix that is written transposed. All 0: as it is. */
     uint64_t whole, offset;
     uint32_t columns;
 } crn_saved_tensor;
@@ -53,14 +53,14 @@ CAIRN_MUST cairn_status crn_weights_save(cairn_exec *exec, const cairn_graph *gr
 
 /* ---- Parameters that files have in another form ---- */
 
-#define CRN_MOST_PARTS 3
+#define CRN_MOST_PACKED 3
 
-/* How a file has a parameter: in parts, by rows; or transposed. */
+/* How a file has a parameter: as several tensors, its members, by rows; or transposed. */
 typedef struct crn_form {
-    uint32_t count; /* of parts */
-    const char *parts[CRN_MOST_PARTS];
-    uint64_t rows[CRN_MOST_PARTS];
-    size_t before; /* the length of the name before that of a part, and the name after it */
+    uint32_t count; /* of members */
+    const char *names[CRN_MOST_PACKED];
+    uint64_t rows[CRN_MOST_PACKED];
+    size_t before; /* the length of the name before that of a member, and the name after it */
     const char *after;
     bool transposed;
     uint32_t ones; /* leading dimensions of length 1 that the file has and the network has not */
@@ -69,7 +69,7 @@ typedef struct crn_form {
 /* False: the file has it as the network does. */
 bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out);
 
-/* Replace the tensors of a file that are parts of the network's by those. */
+/* Replace the tensors of a file that are members of the network's by those. */
 CAIRN_MUST cairn_status crn_forms_gather(const cairn_graph *graph, crn_arena *arena,
                                          const cairn_named_tensor **tensors, uint32_t *count,
                                          cairn_error *err);

@@ -62,7 +62,7 @@ static cairn_status get(source *from, void *to, uint64_t length, cairn_error *er
         if (got < 0)
             return crn_fail_file(err, "read", from->file);
         if (got == 0)
-            return crn_fail(in_file(from, err), CAIRN_EIO, "was cut short while it was read");
+            return crn_fail(in_file(from, err), CAIRN_EIO, "was truncated while it was read");
         next += got;
         length -= (uint64_t)got;
     }
@@ -190,14 +190,14 @@ static cairn_status get_header(reading *r, char **text, size_t *length) {
     uint64_t claimed = 0;
     if (from->size < sizeof number)
         return crn_fail(in_file(from, r->err), CAIRN_ESYNTAX,
-                        "is %" PRIu64 " bytes long: no safetensors file, or cut short", from->size);
+                        "is %" PRIu64 " bytes long: no safetensors file, or truncated", from->size);
     CRN_TRY(get(from, number, sizeof number, r->err));
     for (size_t i = sizeof number; i-- > 0;)
         claimed = claimed << 8 | number[i];
     if (claimed > CRN_LARGEST_HEADER || claimed > from->size - sizeof number)
         return crn_fail(in_file(from, r->err), CAIRN_ESYNTAX,
                         "its header would be %" PRIu64 " bytes long, of a file of %" PRIu64
-                        ": no safetensors file, or cut short",
+                        ": no safetensors file, or truncated",
                         claimed, from->size);
     CRN_TAKE(&r->scratch, *text, claimed + 1);
     CRN_TRY(get(from, *text, claimed, r->err));
@@ -249,7 +249,7 @@ static cairn_status check_places(reading *r, uint64_t room) {
     if (at != room)
         return crn_fail(in_file(r->from, r->err), CAIRN_EINVAL,
                         "its tensors take %" PRIu64 " bytes, but it has %" PRIu64 "%s", at, room,
-                        at > room ? ": it was cut short" : "");
+                        at > room ? ": it was truncated" : "");
     return CAIRN_OK;
 }
 

@@ -20,7 +20,7 @@
 
 static const struct packing {
     const char *module;
-    const char *parts[CRN_MOST_PARTS];
+    const char *names[CRN_MOST_PACKED];
 } packings[] = {
     {".qkv_proj.", {"q_proj", "k_proj", "v_proj"}},
     {".gate_up_proj.", {"gate_proj", "up_proj", NULL}},
@@ -50,10 +50,10 @@ static bool find_heads(const cairn_graph *graph, cairn_id parameter, uint64_t *h
     return false;
 }
 
-/* The rows of each part. */
+/* The rows of each member. */
 static bool split_rows(const cairn_graph *graph, cairn_id tensor, crn_form *form) {
     uint64_t rows = cairn_graph_tensor(graph, tensor)->shape[0], heads, kv_heads;
-    if (form->parts[2] == NULL) {
+    if (form->names[2] == NULL) {
         form->count = 2;
         form->rows[0] = form->rows[1] = rows / 2;
         return rows % 2 == 0;
@@ -107,29 +107,29 @@ bool crn_form_of(const cairn_graph *graph, cairn_id tensor, crn_form *out) {
             continue;
         out->before = (size_t)(module - t->name) + 1;
         out->after = module + strlen(packings[i].module);
-        memcpy(out->parts, packings[i].parts, sizeof out->parts);
+        memcpy(out->names, packings[i].names, sizeof out->names);
         return split_rows(graph, tensor, out);
     }
     return out->transposed || out->ones > 0;
 }
 
-/* The name that a part has in a file. */
-static void name_part(const cairn_tensor *t, const crn_form *form, uint32_t part,
-                      char out[MOST_NAME]) {
+/* The name that a member has in a file. */
+static void name_packed(const cairn_tensor *t, const crn_form *form, uint32_t member,
+                        char out[MOST_NAME]) {
     if (form->count == 1)
         snprintf(out, MOST_NAME, "%s", t->name);
     else
-        snprintf(out, MOST_NAME, "%.*s%s.%s", (int)form->before, t->name, form->parts[part],
+        snprintf(out, MOST_NAME, "%.*s%s.%s", (int)form->before, t->name, form->names[member],
                  form->after);
 }
 
-/* A part as a file has it, all but its data; `rows` before it in the network's tensor. */
-static cairn_named_tensor describe_part(const cairn_tensor *t, const crn_form *form, uint32_t part,
-                                        const char *name) {
+/* A member as a file has it, all but its data; `rows` before it in the network's tensor. */
+static cairn_named_tensor describe_packed(const cairn_tensor *t, const crn_form *form,
+                                          uint32_t member, const char *name) {
     cairn_named_tensor d = crn_weight_described(t);
     d.name = name;
     if (form->count > 1)
-        d.shape[0] = form->rows[part];
+        d.shape[0] = form->rows[member];
     d.bytes = d.shape[0] * (t->bytes / t->shape[0]);
     if (form->transposed) {
         d.shape[0] = t->shape[1];
@@ -151,18 +151,18 @@ void crn_transpose(const float *from, float *to, uint64_t rows, uint64_t columns
 /* ---- Saving ---- */
 
 cairn_status crn_form_saved(const cairn_graph *graph, cairn_id tensor, const crn_form *form,
-                            uint32_t part, crn_arena *arena, crn_saved_tensor *out) {
+                            uint32_t member, crn_arena *arena, crn_saved_tensor *out) {
     const cairn_tensor *t = cairn_graph_tensor(graph, tensor);
     char name[MOST_NAME];
-    name_part(t, form, part, name);
+    name_packed(t, form, member, name);
     const char *kept = crn_arena_string(arena, name);
     if (kept == NULL)
         return CAIRN_ENOMEM;
-    *out = (crn_saved_tensor){.as = describe_part(t, form, part, kept),
+    *out = (crn_saved_tensor){.as = describe_packed(t, form, member, kept),
                               .from = tensor,
                               .whole = t->bytes,
                               .columns = form->transposed ? t->shape[1] : 0};
-    for (uint32_t i = 0; i < part; i++)
+    for (uint32_t i = 0; i < member; i++)
         out->offset += form->rows[i] * (t->bytes / t->shape[0]);
     return CAIRN_OK;
 }
@@ -188,8 +188,8 @@ static uint32_t find_given(const gathering *g, const char *name) {
     return found;
 }
 
-static cairn_status check_part(const gathering *g, const cairn_named_tensor *wanted,
-                               const cairn_named_tensor *found) {
+static cairn_status check_packed(const gathering *g, const cairn_named_tensor *wanted,
+                                 const cairn_named_tensor *found) {
     uint32_t ones = 0; /* which a file may leave out */
     while (ones < wanted->rank && wanted->shape[ones] == 1 && found->rank + ones < wanted->rank)
         ones++;
@@ -202,9 +202,9 @@ static cairn_status check_part(const gathering *g, const cairn_named_tensor *wan
     return CAIRN_OK;
 }
 
-/* Copy a part into its place of the network's tensor. */
-static cairn_status place_part(const gathering *g, const cairn_tensor *t, const crn_form *form,
-                               const cairn_named_tensor *found, float *to) {
+/* Copy a member into its place of the network's tensor. */
+static cairn_status place_packed(const gathering *g, const cairn_tensor *t, const crn_form *form,
+                                 const cairn_named_tensor *found, float *to) {
     uint64_t elements = found->bytes / crn_element_bytes(found->element);
     float *plain = to;
     if (form->transposed)
@@ -218,26 +218,26 @@ static cairn_status place_part(const gathering *g, const cairn_tensor *t, const 
     return CAIRN_OK;
 }
 
-/* Make a tensor of the network out of its parts; false: the file lacks one. */
+/* Make a tensor of the network out of its members; false: the file lacks one. */
 static cairn_status gather(gathering *g, cairn_id tensor, const crn_form *form,
                            cairn_named_tensor *out, bool *made) {
     const cairn_tensor *t = cairn_graph_tensor(g->graph, tensor);
-    uint32_t at[CRN_MOST_PARTS];
+    uint32_t at[CRN_MOST_PACKED];
     char name[MOST_NAME];
     *made = false;
     for (uint32_t i = 0; i < form->count; i++) {
-        name_part(t, form, i, name);
+        name_packed(t, form, i, name);
         at[i] = find_given(g, name);
         if (at[i] == CRN_NO_NAME)
             return CAIRN_OK;
-        cairn_named_tensor wanted = describe_part(t, form, i, name);
-        CRN_TRY(check_part(g, &wanted, &g->given[at[i]]));
+        cairn_named_tensor wanted = describe_packed(t, form, i, name);
+        CRN_TRY(check_packed(g, &wanted, &g->given[at[i]]));
     }
     float *data, *to;
     CRN_TAKE(g->arena, data, (size_t)(t->bytes / sizeof *data));
     to = data;
     for (uint32_t i = 0; i < form->count; i++) {
-        CRN_TRY(place_part(g, t, form, &g->given[at[i]], to));
+        CRN_TRY(place_packed(g, t, form, &g->given[at[i]], to));
         to += g->given[at[i]].bytes / crn_element_bytes(g->given[at[i]].element);
         g->used[at[i]] = true;
     }

@@ -38,9 +38,9 @@ CAIRN_MUST cairn_status crn_safetensors_save(const cairn_allocator *allocator, c
 
 /* ---- weights_forms.c ---- */
 
-/* A part as it is saved; its name is in the arena. */
+/* A member as it is saved; its name is in the arena. */
 CAIRN_MUST cairn_status crn_form_saved(const cairn_graph *graph, cairn_id tensor,
-                                       const crn_form *form, uint32_t part, crn_arena *arena,
+                                       const crn_form *form, uint32_t member, crn_arena *arena,
                                        crn_saved_tensor *out);
 
 /* [rows, columns] -> [columns, rows] */

@@ -154,7 +154,7 @@ static cairn_status match_names(loading *l) {
 }
 
 /* Names that are not the network's are an error, not a notice: the file is of another network, and
- * training from the part that fits would be wrong without any notice. */
+ * training from what fits would be wrong without any notice. */
 static cairn_status check_names(const loading *l) {
     const char *network = cairn_graph_name(l->graph);
     const sightings *missing = &l->missing, *foreign = &l->foreign;

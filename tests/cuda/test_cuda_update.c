@@ -238,7 +238,7 @@ static void test_squares(kernel_rig *r, bool first, float gathered) {
     problem p = draw_problem(r, gathered);
     double expected = first ? 0 : 16;
     clip(r, &p, 1);
-    p.args.chunk_squares = first ? NULL : p.args.chunk_squares;
+    p.args.squares = first ? NULL : p.args.squares;
     p.args.squares_out = kernel_rig_make(r, sizeof *p.args.squares_out);
     p.args.chunk_squares = kernel_rig_make(r, p.args.count * sizeof *p.args.chunk_squares);
     for (uint32_t i = 0; i < ELEMENTS; i++) {

@@ -1,11 +1,12 @@
 #!/bin/sh
-# test_layers.sh ROOT: the layer check accepts the sources as they are, and reports each kind of
-# violation in a copy of them.
+# test_layers.sh ROOT: the checks of layers and of words accept the sources as they are, and report
+# each kind of violation in a copy of them.
 set -eu
 root=$1
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 failures=0
+check=check-layers.sh
 
 fresh() {
     rm -rf "$copy"/*
@@ -16,7 +17,7 @@ fresh() {
 
 # refuses WORDS: the check must fail and print WORDS.
 refuses() {
-    if said=$("$root/scripts/check-layers.sh" "$copy" 2>&1); then
+    if said=$("$root/scripts/$check" "$copy" 2>&1); then
         echo "not noticed: $1" >&2
         failures=$((failures + 1))
     elif ! printf '%s\n' "$said" | grep -q -F -e "$1"; then
@@ -87,6 +88,20 @@ refuses 'has the same name'
 fresh
 echo 'int crn_unlisted;' >"$copy/src/base/unlisted.c"
 refuses 'src/base/unlisted.c: is not listed'
+
+check=check-words.sh
+"$root/scripts/$check" "$root" || failures=$((failures + 1))
+for word in piece cuts way_of part; do
+    fresh
+    echo "/* a $word */" >>"$copy/src/graph/graph.c"
+    refuses "src/graph/graph.c:$(wc -l <"$copy/src/graph/graph.c"):/* a $word */"
+done
+fresh
+echo 'schedule = 1' >>"$copy/python/cairn/_sizes.py"
+refuses 'schedule = 1 (schedule: docs/glossary.md)'
+fresh
+echo '/* a copy is under way; the minimum cut; the forward part */' >>"$copy/src/graph/graph.c"
+"$root/scripts/$check" "$copy" || failures=$((failures + 1))
 
 [ $failures -eq 0 ] && echo "every violation was noticed"
 exit $failures

@@ -1,4 +1,4 @@
-"""Steps that are cut into several graphs share one budget, and every shape gets its plan: bitwise equal to aot_eager,
+"""Steps of several graphs share one budget, and every shape gets its plan: bitwise equal to aot_eager,
 and the allocator stays inside the budget."""
 
 import copy
@@ -144,7 +144,7 @@ class Several(unittest.TestCase):
         self.assertLessEqual(allocator_peak(step), budget)
         with self.assertRaises(cairn.BudgetError) as refused:
             train(model, cairn.backend(least - 4096))
-        self.assertIn("graphs into which this step is cut", str(refused.exception))
+        self.assertIn("graphs of this step", str(refused.exception))
 
     def test_loop(self):
         torch.manual_seed(1)
@@ -243,7 +243,7 @@ class Several(unittest.TestCase):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             train(Net({1}), cairn.backend("90%"))
-        self.assertTrue(any("a step is cut into" in str(w.message) for w in seen))
+        self.assertTrue(any("a step is divided into" in str(w.message) for w in seen))
 
 
 class Later(unittest.TestCase):

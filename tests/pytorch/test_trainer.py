@@ -140,7 +140,7 @@ class Same(Case):
         """Parts have the bits of the whole, whatever the optimiser."""
         model, inputs = small()
         for make in KINDS:
-            with self.subTest(make(model.parameters())), unittest.mock.patch.object(_updates, "PART", 256):
+            with self.subTest(make(model.parameters())), unittest.mock.patch.object(_updates, "CHUNK", 256):
                 self.check(model, inputs, make, "85%", steps=3)
 
     def test_tight(self):
@@ -253,7 +253,7 @@ class Homes(Case):
         """An update in parts leaves the smallest budget without room for temporary tensors as large as a parameter."""
         model, inputs = wide()
         whole = smallest(model, inputs, adamw)
-        with unittest.mock.patch.object(_updates, "PART", 1 << 12):
+        with unittest.mock.patch.object(_updates, "CHUNK", 1 << 12):
             parts = smallest(model, inputs, adamw)
             self.check(model, inputs, adamw, parts)
         self.assertLessEqual(parts, whole - 256 * 256 * 4)

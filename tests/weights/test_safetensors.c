@@ -215,7 +215,7 @@ static const struct damage {
      CAIRN_EOVERFLOW, "2^64"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[9223372036854775807],"
      "\"data_offsets\":[0,9223372036854775807]}}",
-     4, CAIRN_EINVAL, "cut short"},
+     4, CAIRN_EINVAL, "truncated"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[99999999999999999999],\"data_offsets\":[0,0]}}", 0,
      CAIRN_ESYNTAX, "too big"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"more\":1}}", 4, CAIRN_EINVAL,
@@ -233,7 +233,7 @@ static const struct damage {
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, CAIRN_EINVAL,
      "take 4 bytes, but it has 5"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, CAIRN_EINVAL,
-     "take 4 bytes, but it has 3: it was cut short"},
+     "take 4 bytes, but it has 3: it was truncated"},
     {"{\"__metadata__\":[]}", 0, CAIRN_EINVAL, "__metadata__: must be an object"},
     {"{\"__metadata__\":{\"k\":1}}", 0, CAIRN_EINVAL, "__metadata__.k: must be a string"},
 };

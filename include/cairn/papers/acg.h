@@ -1,13 +1,14 @@
 /* acg.h: which tensors to keep, on any computation graph (Feng and Huang, "Optimal Gradient
  * Checkpoint Search for Arbitrary Computation Graphs").
  *
- * Keep a set S of vertices, the checkpoints; source and target always belong to it. What lies
- * between them is recomputed, one part at a time, during the backward pass. The memory needed
- * is what is kept plus the largest part:
+ * Keep a set S of vertices, the checkpoints; source and target always belong to it. The backward
+ * pass recomputes what lies between them, one component at a time. The memory needed is what is
+ * kept plus the largest component:
  *
- *     value(S) = sum of the costs of S + largest cost of a part (0 if there is none)
+ *     value(S) = sum of the costs of S + largest cost of a component (0 if there is none)
  *
- * Two problems differ in what a part is; see cairn_acg_objective. To solve one:
+ * There are two problems, which differ in what a component is; see cairn_acg_objective. To solve
+ * one:
  *
  *     cairn_acg_solution *best;
  *     if (cairn_acg_solve(NULL, dag, "feng", NULL, &best, &err) == CAIRN_OK) {
@@ -24,14 +25,14 @@
 extern "C" {
 #endif
 
-/* What a part is. In both, take S away and look at the connected components of the rest, edge
+/* What a component is. In both, take S away and look at the connected components of the rest, edge
  * directions ignored. */
 typedef enum cairn_acg_objective {
     /* The paper's: each component is a segment and must be independent: exactly one checkpoint has
      * an edge into it and exactly one an edge out of it. Other sets are not valid. */
     CAIRN_ACG_OBJECTIVE_SEGMENTS = 0,
     /* Wider: a component may touch any number of checkpoints. Components that depend on each
-     * other's results, through checkpoints, count as one part. Every set is valid, so the optimum
+     * other's results, through checkpoints, count as one. Every set is valid, so the optimum
      * is never above that of CAIRN_ACG_OBJECTIVE_SEGMENTS. */
     CAIRN_ACG_OBJECTIVE_PIECES = 1
 } cairn_acg_objective;

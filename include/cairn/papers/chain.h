@@ -10,7 +10,7 @@
  * F_l reads f_{l-1} and makes f_l; B_l reads f_l and b_{l+1} and makes b_l, after which b_{l+1} and
  * f_l (l > 0) are freed. Each B runs once, from B_N down to B_0; an F may be recomputed after its
  * result was dropped. Memory during a step is everything resident, the step's result included, and
- * must not pass the budget, which counts f_0 too. The question is the cheapest order.
+ * must not exceed the budget, in which f_0 counts too. Wanted: the cheapest order.
  *
  * Sizes and costs are whole numbers in units of the caller's choice. */
 #ifndef CAIRN_CHAIN_H
@@ -77,9 +77,9 @@ typedef struct cairn_chain_verdict {
     uint64_t peak; /* most memory during any step; 0 without steps */
 } cairn_chain_verdict;
 
-/* Walk a whole schedule: is every step legal, is b_0 made at the end, what does it cost, what does
- * it hold at most? The budget is not looked at. CAIRN_EINVAL names the first step that breaks a
- * rule, and the rule. O(steps + N). */
+/* Walk a whole schedule: is every step legal, is b_0 made at the end, what does it cost, how much
+ * does it hold at most? The budget does not matter here. CAIRN_EINVAL names the first step that
+ * breaks a rule, and the rule. O(steps + N). */
 CAIRN_API CAIRN_MUST cairn_status cairn_chain_judge(const cairn_chain_problem *problem,
                                                     const cairn_chain_step *steps, size_t count,
                                                     cairn_chain_verdict *out, cairn_error *err);
@@ -118,7 +118,7 @@ typedef struct cairn_chain_solution {
     int64_t cost;        /* with feasible */
     uint64_t peak;       /* with feasible: of this schedule, at most the budget */
     uint64_t min_budget; /* the smallest budget for which this algorithm has a schedule */
-    bool bracketed;      /* the search was cut short: the cost may not be the least possible, ... */
+    bool bracketed;      /* the search ended early: the cost may not be the least possible, ... */
     int64_t lower_bound; /* ... which is no less than this (precise: among nested schedules) */
     const cairn_chain_step *steps; /* with feasible */
     size_t step_count;

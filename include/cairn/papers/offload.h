@@ -4,8 +4,8 @@
  * A chain of `layers` = L + 1 layers trains in the fixed order F_0 .. F_L, B_L .. B_0, one op at a
  * time. F_i reads x_i and makes x_{i+1}; B_i reads x_i, x_{i+1} and y_{i+1} and makes y_i. Each
  * x_0 .. x_L may make one round trip to the host over one link that carries one transfer at a time,
- * beside the computing; it must be back before B_i. Wanted: the shortest step whose device memory
- * never passes `memory`.
+ * while ops run; it must be back before B_i. Wanted: the shortest step whose device memory never
+ * exceeds `memory`.
  *
  * Exact integers throughout. Times in results are the real ones multiplied by the bandwidth
  * ("x_beta"): in those units an op takes its time * bandwidth and moving x takes |x|.
@@ -45,8 +45,8 @@ typedef struct cairn_offload_cases cairn_offload_cases;
  * named in errors and may be NULL. Result fields of the published examples are ignored; any other
  * unknown field is an error. On CAIRN_OK `*out` is the caller's, to be released with
  * cairn_offload_cases_destroy(); otherwise NULL. CAIRN_ESYNTAX gives line and column, CAIRN_EINVAL
- * and CAIRN_EOVERFLOW the path of the wrong value. A case that does not fit its memory is not wrong
- * here: cairn_offload_solve() says that. */
+ * and CAIRN_EOVERFLOW the path of the wrong value. A case that does not fit its memory is no
+ * error here; cairn_offload_solve() reports it. */
 CAIRN_API CAIRN_MUST cairn_status cairn_offload_cases_read(const cairn_allocator *allocator,
                                                            const char *text, size_t length,
                                                            const char *file,
@@ -70,7 +70,7 @@ typedef struct cairn_offload_bounds {
     uint64_t compute_x_beta;     /* all ops, no waiting */
     uint64_t lower_bound_x_beta; /* max(compute, 2 * (peak_memory - memory)) */
     bool feasible;               /* memory >= min_memory */
-    uint64_t fractional_x_beta;  /* optimum when any part of an activation may be moved, a bound on
+    uint64_t fractional_x_beta;  /* optimum when any share of an activation may be moved, a bound on
                                     every schedule; 0 when not feasible */
     uint64_t whole_x_beta;       /* a bound on every schedule with whole release, at least the
                                     former; 0 when not feasible */
@@ -92,7 +92,7 @@ typedef struct cairn_offload_algorithm {
 /* Algorithm `index`, or NULL past the end. The first is the default. */
 CAIRN_API const cairn_offload_algorithm *cairn_offload_algorithm_list(uint32_t index);
 
-/* When the memory of a moved activation changes hands. */
+/* When the memory of a moved activation is released and taken again. */
 typedef enum cairn_offload_release {
     /* released when its offload has ended, taken when its fetch begins */
     CAIRN_OFFLOAD_RELEASE_WHOLE = 0,

@@ -1,7 +1,7 @@
 /* offload_view.h: a network as the chain of the offloading problem (offload.h), for programs that
  * want to compare algorithms on it or to know its bounds.
  *
- * Two ways of cutting it into layers:
+ * Its layers are one of two things:
  *
  * Pieces of the chain view (views.h), as the paper does. x_{i+1} is all that the backward of piece
  * i reads of its forward run, with the cut that the piece ends in; y_i is the gradient at cut i;

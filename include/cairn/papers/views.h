@@ -38,8 +38,8 @@ typedef struct cairn_chain_view {
     uint32_t piece_count;
     const cairn_id *cuts;     /* per piece: the tensor that it starts from; cuts[0] is the input */
     const cairn_id *first_op; /* per piece, and the number of forward ops: forward ops
-                                 first_op[i] .. first_op[i + 1] - 1 are of piece i */
-    const uint32_t *piece_of; /* per op of the graph; a backward op is of the piece of its `of` */
+                                 first_op[i] .. first_op[i + 1] - 1 belong to piece i */
+    const uint32_t *piece_of; /* per op of the graph; a backward op belongs to that of its `of` */
     void *memory;
 } cairn_chain_view;
 

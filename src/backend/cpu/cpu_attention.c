@@ -100,7 +100,7 @@ typedef struct head_rows {
     size_t first, pitch, count;
 } head_rows;
 
-/* Where to compute such rows: in their place, or in the next free part of the room. */
+/* Where to compute such rows: in their place, or in the next free rows of the room. */
 static matrix room_for(const attention *at, head_rows rows, float **room) {
     if (!rows.of.half)
         return (matrix){(float *)rows.of.at + rows.first, rows.pitch};

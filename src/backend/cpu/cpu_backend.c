@@ -63,7 +63,7 @@ static const crn_kernel *kernels_of(cairn_op_kind kind, uint32_t *count) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, sort_by_kind);
     if (kind == CAIRN_OP_HEAD_LOSS) {
-        *count = CRN_HEAD_WAYS;
+        *count = CRN_HEAD_CHOICES;
         return crn_cpu_heads;
     }
     *count = counts[kind];

@@ -2,7 +2,7 @@
  *
  *     blocked operand --> plain copy in the workspace --> reference --> plain --> blocked result
  *
- * Operands that are bf16 are copied in the same way, as fp32. */
+ * Operands that are bf16 are copied too, as fp32. */
 #include "backend/cpu/cpu_elements.h"
 
 #define MOST_OPERANDS 64u /* images in one op; only a concatenation has many */

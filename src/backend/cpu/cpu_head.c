@@ -151,4 +151,4 @@ CRN_HEAD_FUNCTIONS(8)
 CRN_HEAD_FUNCTIONS(16)
 CRN_HEAD_FUNCTIONS(32)
 
-const crn_kernel crn_cpu_heads[CRN_HEAD_WAYS] = CRN_HEAD_KERNELS;
+const crn_kernel crn_cpu_heads[CRN_HEAD_CHOICES] = CRN_HEAD_KERNELS;

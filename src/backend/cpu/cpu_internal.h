@@ -130,7 +130,7 @@ void crn_cpu_half_product(crn_queue *queue, crn_team *threads, crn_half_product 
 
 /* ---- A head with its loss: cpu_head.c, cpu_token_loss.c ---- */
 
-extern const crn_kernel crn_cpu_heads[CRN_HEAD_WAYS];
+extern const crn_kernel crn_cpu_heads[CRN_HEAD_CHOICES];
 void crn_cpu_head_lose(const crn_head_chunk *chunk);
 
 /* ---- The kernels, from the list ---- */

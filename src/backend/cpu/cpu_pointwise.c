@@ -146,7 +146,7 @@ void crn_cpu_concat(const crn_call *call) {
                  (void *)(uintptr_t)call);
 }
 
-static void cut_image(void *context, uint32_t n) {
+static void crop_image(void *context, uint32_t n) {
     const crn_call *call = context;
     moving at = {.from = call->inputs[0],
                  .to = call->outputs[0],
@@ -160,6 +160,6 @@ static void cut_image(void *context, uint32_t n) {
 
 /* gy [N, C, H, W] -> gx [N, Ci, H, W], the channels from `index` on */
 void crn_cpu_concat_bwd(const crn_call *call) {
-    crn_team_for(call->threads, crn_ref_output(call, 0)->shape[0], cut_image,
+    crn_team_for(call->threads, crn_ref_output(call, 0)->shape[0], crop_image,
                  (void *)(uintptr_t)call);
 }

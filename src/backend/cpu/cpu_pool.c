@@ -207,14 +207,14 @@ static inline void spread_windows(const pooling *at, uint32_t index, size_t bloc
     int64_t width = (int64_t)at->large.width;
     memset(image, 0, at->large.plane * block * sizeof *image);
     FOR_WINDOWS(at, index, b, k) {
-        float part[CRN_CPU_MOST_BLOCK], share = share_of(at, b);
+        float each[CRN_CPU_MOST_BLOCK], share = share_of(at, b);
         for (size_t l = 0; l < block; l++)
-            part[l] = at->from[k + l] / share;
+            each[l] = at->from[k + l] / share;
         for (int64_t i = b.top; i < b.bottom; i++)
             for (int64_t j = b.left; j < b.right; j++) {
                 float *to = image + (size_t)(i * width + j) * block;
                 for (size_t l = 0; l < block; l++)
-                    to[l] += part[l];
+                    to[l] += each[l];
             }
     }
 }

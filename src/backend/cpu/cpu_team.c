@@ -19,10 +19,10 @@ typedef struct loop {
     void (*body)(void *context, uint32_t index);
     void *context;
     uint32_t count;
-    atomic_uint next, arrived; /* the next index; threads that take part */
+    atomic_uint next, arrived; /* the next index; threads at work */
 } loop;
 
-/* The number of the calling thread among those that take part. Not OpenMP's: a loop that the caller
+/* The number of the calling thread among those at work. Not OpenMP's: a loop that the caller
  * runs alone may be inside of a parallel region of the program. */
 static _Thread_local size_t place;
 

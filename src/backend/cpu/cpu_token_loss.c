@@ -11,7 +11,7 @@ typedef struct token_loss {
     crn_reals from;        /* [R, V]: the logits; backward: the probabilities */
     const int32_t *labels; /* [R] */
     crn_reals to;          /* [R, V]: the probabilities, if wanted; backward: the gradient */
-    double *parts;         /* [R] */
+    double *losses;        /* [R] */
     size_t rows, words;
     double smoothing, count; /* of labels that are not ignored, at least 1 */
     uint8_t *hits;           /* [R], where the gradient is made with the loss */
@@ -48,15 +48,15 @@ CRN_IN_LOOP float largest_of(const float *x, size_t count) {
     return largest;
 }
 
-/* The sum of exp(x - largest), and of x. Parts of a row are summed in float, the row in double. */
-#define PART 1024u
+/* The sum of exp(x - largest), and of x. Chunks of a row are summed in float, the row in double. */
+#define CHUNK 1024u
 
 CRN_IN_LOOP void sums_of(const float *x, size_t count, float largest, double *powers,
                          double *values) {
     *powers = *values = 0;
-    for (size_t from = 0; from < count; from += PART) {
+    for (size_t from = 0; from < count; from += CHUNK) {
         float power[CRN_CPU_LANES] = {0}, value[CRN_CPU_LANES] = {0};
-        size_t end = CRN_MIN(count, from + PART), i = from;
+        size_t end = CRN_MIN(count, from + CHUNK), i = from;
         for (; i + CRN_CPU_LANES <= end; i += CRN_CPU_LANES)
             for (size_t l = 0; l < CRN_CPU_LANES; l++) {
                 power[l] += crn_cpu_exp(x[i + l] - largest);
@@ -80,7 +80,7 @@ CRN_VECTORISED static void lose(const token_loss *at, size_t r, const float *x, 
     if (label >= 0 && (size_t)label < at->words)
         wanted = (1 - at->smoothing) * x[label] +
                  (at->smoothing > 0 ? at->smoothing * (values / (double)at->words) : 0);
-    at->parts[r] = label < 0 ? 0 : log(powers) - (wanted - largest);
+    at->losses[r] = label < 0 ? 0 : log(powers) - (wanted - largest);
     if (p == NULL)
         return;
     float factor = (float)(1 / powers);
@@ -147,13 +147,13 @@ uint64_t crn_cpu_token_loss_workspace(const crn_site *site) {
 void crn_cpu_token_cross_entropy(const crn_call *call) {
     token_loss at = shape_of(call);
     at.to = crn_reals_output(call, 1);
-    at.parts = call->workspace;
+    at.losses = call->workspace;
     at.hits = (uint8_t *)call->workspace + crn_align(at.rows * sizeof(double));
     at.rooms = (void *)(at.hits + crn_align(at.rows));
     crn_team_for(call->threads, (uint32_t)at.rows, at.from.half ? whole_row : forward_row, &at);
     double sum = 0;
     for (size_t r = 0; r < at.rows; r++)
-        sum += at.parts[r];
+        sum += at.losses[r];
     if (call->outputs[0] != NULL)
         *(float *)call->outputs[0] = (float)(sum / at.count);
 }
@@ -173,7 +173,7 @@ void crn_cpu_head_lose(const crn_head_chunk *chunk) {
     token_loss at = {.from = {chunk->logits, chunk->half},
                      .labels = chunk->labels,
                      .to = {chunk->logits, chunk->half},
-                     .parts = chunk->parts,
+                     .losses = chunk->losses,
                      .rows = chunk->rows,
                      .words = chunk->words,
                      .smoothing = chunk->smoothing,

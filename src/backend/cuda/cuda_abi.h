@@ -19,6 +19,15 @@
 #define CRN_CUDA_VERSION 12040 /* the driver's functions have the signatures of 12.4 */
 #define CRN_CUDNN_OLDEST 91000 /* 9.10 */
 
+/* ---- Constants: cuda_constants.def ---- */
+
+enum {
+#define DRIVER(ours, value, theirs) ours = (value),
+#define CUDNN(ours, value, theirs) ours = (value),
+#define BLAS(ours, value, theirs) ours = (value),
+#include "backend/cuda/cuda_constants.def"
+};
+
 /* ---- The driver ---- */
 
 typedef int CUdevice;
@@ -31,32 +40,6 @@ typedef struct CUkern_st *CUkernel;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
-
-enum {
-    CRN_CUDA_INVALID_VALUE = 1, /* results */
-    CRN_CUDA_OUT_OF_MEMORY = 2,
-    CRN_CUDA_NO_DEVICE = 100,
-    CRN_CUDA_NO_BINARY = 209,
-    CRN_CUDA_MULTIPROCESSORS = 16, /* attributes of a device */
-    CRN_CUDA_PCI_BUS = 33,
-    CRN_CUDA_PCI_DEVICE = 34,
-    CRN_CUDA_MEMORY_KHZ = 36,
-    CRN_CUDA_BUS_BITS = 37,
-    CRN_CUDA_PCI_DOMAIN = 50,
-    CRN_CUDA_MAJOR = 75,
-    CRN_CUDA_MINOR = 76,
-    CRN_CUDA_STREAM_NON_BLOCKING = 1,
-    CRN_CUDA_EVENT_UNTIMED = 2,
-    CRN_CUDA_EVENT_EXTERNAL = 1, /* for an event in a graph */
-    CRN_CUDA_HOST_PORTABLE = 1,
-    CRN_CUDA_CAPTURE_RELAXED = 2,
-    CRN_CUDA_MOST_SHARED_BYTES = 8, /* an attribute of a kernel */
-    CRN_CUDA_MAP_BF16 = 9,          /* of a tensor map: elements, */
-    CRN_CUDA_MAP_PLAIN = 0,         /* order of channels, */
-    CRN_CUDA_MAP_SWIZZLE_128 = 3,   /* place in shared memory, */
-    CRN_CUDA_MAP_CACHE_128 = 2,     /* bytes that are fetched together, */
-    CRN_CUDA_MAP_ZEROS = 0          /* and what is outside */
-};
 
 /* clang-format off */
 #define CRN_CUDA_DRIVER(DRIVER)                                                                    \
@@ -122,143 +105,6 @@ enum {
 typedef struct cudnnContext *cudnnHandle_t;
 typedef void *cudnnBackendDescriptor_t;
 
-enum { /* kinds of descriptors */
-       CRN_DNN_POINTWISE = 0,
-       CRN_DNN_CONVOLUTION = 1,
-       CRN_DNN_ENGINE = 2,
-       CRN_DNN_CONFIG = 3,
-       CRN_DNN_HEURISTIC = 4,
-       CRN_DNN_PLAN = 5,
-       CRN_DNN_FORWARD = 10,
-       CRN_DNN_BACKWARD_FILTER = 11,
-       CRN_DNN_BACKWARD_DATA = 12,
-       CRN_DNN_POINTWISE_OP = 13,
-       CRN_DNN_GRAPH = 15,
-       CRN_DNN_PACK = 16,
-       CRN_DNN_TENSOR = 17,
-       CRN_DNN_PRODUCT = 18,
-       CRN_DNN_PRODUCT_OP = 19,
-       CRN_DNN_REDUCTION = 21,
-       CRN_DNN_REDUCTION_OP = 22,
-       CRN_DNN_RESHAPE_OP = 31,
-       CRN_DNN_DEVICE = 38
-};
-
-enum { /* types of attributes */
-       CRN_DNN_HANDLE_TYPE = 0,
-       CRN_DNN_DATA_TYPE = 1,
-       CRN_DNN_BOOLEAN = 2,
-       CRN_DNN_INT64 = 3,
-       CRN_DNN_FLOAT = 4,
-       CRN_DNN_POINTER = 6,
-       CRN_DNN_MODE_TYPE = 7,
-       CRN_DNN_HEURISTIC_TYPE = 8,
-       CRN_DNN_NOTE_TYPE = 11,
-       CRN_DNN_POINTWISE_TYPE = 14,
-       CRN_DNN_DESCRIPTOR = 15,
-       CRN_DNN_REDUCTION_TYPE = 18,
-       CRN_DNN_CHAR = 24
-};
-
-enum { /* names of attributes */
-       CRN_DNN_POINTWISE_MODE = 0,
-       CRN_DNN_POINTWISE_COMPUTE = 1,
-       CRN_DNN_POINTWISE_AXIS = 9,
-       CRN_DNN_CONV_COMPUTE = 100,
-       CRN_DNN_CONV_MODE = 101,
-       CRN_DNN_CONV_DILATIONS = 102,
-       CRN_DNN_CONV_STRIDES = 103,
-       CRN_DNN_CONV_POST_PADDINGS = 104,
-       CRN_DNN_CONV_PRE_PADDINGS = 105,
-       CRN_DNN_CONV_DIMENSIONS = 106,
-       CRN_DNN_HEUR_MODE = 200,
-       CRN_DNN_HEUR_GRAPH = 201,
-       CRN_DNN_HEUR_RESULTS = 202,
-       CRN_DNN_HEUR_DEVICE = 204,
-       CRN_DNN_CONFIG_ENGINE = 300,
-       CRN_DNN_PLAN_HANDLE = 400,
-       CRN_DNN_PLAN_CONFIG = 401,
-       CRN_DNN_PLAN_WORKSPACE = 402,
-       CRN_DNN_PLAN_DEVICE = 407,
-       CRN_DNN_FORWARD_ALPHA = 700, /* of the three operations, each with six names */
-       CRN_DNN_FORWARD_BETA = 701,
-       CRN_DNN_FORWARD_CONVOLUTION = 702,
-       CRN_DNN_FORWARD_W = 703,
-       CRN_DNN_FORWARD_X = 704,
-       CRN_DNN_FORWARD_Y = 705,
-       CRN_DNN_BACKWARD_DATA_ALPHA = 706,
-       CRN_DNN_BACKWARD_DATA_BETA = 707,
-       CRN_DNN_BACKWARD_DATA_CONVOLUTION = 708,
-       CRN_DNN_BACKWARD_DATA_W = 709,
-       CRN_DNN_BACKWARD_DATA_GX = 710,
-       CRN_DNN_BACKWARD_DATA_GY = 711,
-       CRN_DNN_BACKWARD_FILTER_ALPHA = 712,
-       CRN_DNN_BACKWARD_FILTER_BETA = 713,
-       CRN_DNN_BACKWARD_FILTER_CONVOLUTION = 714,
-       CRN_DNN_BACKWARD_FILTER_GW = 715,
-       CRN_DNN_BACKWARD_FILTER_X = 716,
-       CRN_DNN_BACKWARD_FILTER_GY = 717,
-       CRN_DNN_POINTWISE_OP_SORT = 750,
-       CRN_DNN_POINTWISE_OP_X = 751,
-       CRN_DNN_POINTWISE_OP_B = 752,
-       CRN_DNN_POINTWISE_OP_Y = 753,
-       CRN_DNN_POINTWISE_OP_T = 758,
-       CRN_DNN_GRAPH_HANDLE = 800,
-       CRN_DNN_GRAPH_OPS = 801,
-       CRN_DNN_TENSOR_ALIGNMENT = 900,
-       CRN_DNN_TENSOR_TYPE = 901,
-       CRN_DNN_TENSOR_DIMENSIONS = 902,
-       CRN_DNN_TENSOR_STRIDES = 903,
-       CRN_DNN_TENSOR_ID = 906,
-       CRN_DNN_TENSOR_VIRTUAL = 907,
-       CRN_DNN_TENSOR_BY_VALUE = 908,
-       CRN_DNN_PACK_IDS = 1000,
-       CRN_DNN_PACK_POINTERS = 1001,
-       CRN_DNN_PACK_WORKSPACE = 1003,
-       CRN_DNN_ENGINE_INDEX = 1301,
-       CRN_DNN_ENGINE_NOTES = 1303,
-       CRN_DNN_PRODUCT_COMPUTE = 1500,
-       CRN_DNN_PRODUCT_OP_A = 1520,
-       CRN_DNN_PRODUCT_OP_B = 1521,
-       CRN_DNN_PRODUCT_OP_C = 1522,
-       CRN_DNN_PRODUCT_OP_SORT = 1523,
-       CRN_DNN_REDUCTION_MODE = 1600,
-       CRN_DNN_REDUCTION_COMPUTE = 1601,
-       CRN_DNN_REDUCTION_OP_X = 1610,
-       CRN_DNN_REDUCTION_OP_Y = 1611,
-       CRN_DNN_REDUCTION_OP_SORT = 1612,
-       CRN_DNN_RESHAPE_OP_X = 2200,
-       CRN_DNN_RESHAPE_OP_Y = 2201,
-       CRN_DNN_DEVICE_JSON = 2702
-};
-
-enum { /* values */
-       CRN_DNN_DATA_FLOAT = 0,
-       CRN_DNN_DATA_INT32 = 4,
-       CRN_DNN_DATA_BF16 = 9,
-       CRN_DNN_DATA_BOOLEAN = 11,
-       CRN_DNN_DO_ADD = 0,
-       CRN_DNN_DO_MULTIPLY = 1,
-       CRN_DNN_DO_DIVIDE = 6,
-       CRN_DNN_DO_SUBTRACT = 9,
-       CRN_DNN_DO_EXP = 13,
-       CRN_DNN_DO_LOG = 15,
-       CRN_DNN_DO_NOT_LESS = 303,
-       CRN_DNN_DO_INDEX = 501,
-       CRN_DNN_DO_SELECT = 601,
-       CRN_DNN_REDUCE_ADD = 0,
-       CRN_DNN_REDUCE_MAX = 3,
-       CRN_DNN_CROSS_CORRELATION = 1,
-       CRN_DNN_HEURISTIC_A = 3,
-       CRN_DNN_NOTE_TENSOR_CORE = 0,
-       CRN_DNN_NOTE_DOWN_CONVERT = 1,
-       CRN_DNN_NOTE_REDUCED_SUMS = 2,
-       CRN_DNN_NOTE_FFT = 3,
-       CRN_DNN_NOTE_NONDETERMINISTIC = 4,
-       CRN_DNN_NOTE_WINOGRAD = 5, /* and versions with other tiles */
-       CRN_DNN_NOTE_WINOGRAD_LAST = 8
-};
-
 /* clang-format off */
 #define CRN_CUDA_CUDNN(CUDNN)                                                                      \
     CUDNN(cudnnCreate, (cudnnHandle_t *handle))                                                    \
@@ -290,24 +136,6 @@ typedef struct crn_blas_heuristic {
     float waves;
     int reserved[4];
 } crn_blas_heuristic;
-
-enum {
-    CRN_BLAS_FLOAT = 0, /* CUDA_R_32F */
-    CRN_BLAS_BF16 = 14, /* CUDA_R_16BF */
-    CRN_BLAS_COMPUTE_FP32 = 68,
-    CRN_BLAS_COMPUTE_TF32 = 77,
-    CRN_BLAS_BATCH_COUNT = 5, /* attributes of a layout */
-    CRN_BLAS_BATCH_STRIDE = 6,
-    CRN_BLAS_TRANSPOSE_A = 3, /* attributes of a product */
-    CRN_BLAS_TRANSPOSE_B = 4,
-    CRN_BLAS_EPILOGUE = 7,
-    CRN_BLAS_BIAS = 8,
-    CRN_BLAS_MOST_WORKSPACE = 1, /* of a preference */
-    CRN_BLAS_REDUCTIONS = 3,
-    CRN_BLAS_ALIGNMENT_A = 5, /* then of B, C and D */
-    CRN_BLAS_TRANSPOSED = 1,
-    CRN_BLAS_ADD_BIAS = 4 /* an epilogue */
-};
 
 /* clang-format off */
 #define CRN_CUDA_BLAS(BLAS)                                                                        \

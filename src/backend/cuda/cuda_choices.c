@@ -253,8 +253,8 @@ static cairn_status check_sizes(const crn_site *site, cairn_error *err) {
 static cairn_status add_heads(crn_device *device, const crn_site *site, crn_choice *out,
                               uint32_t *count, cairn_error *err) {
     bool half = crn_cuda_element(site) == CRN_ELEMENT_BF16;
-    for (uint32_t chunks = 1; chunks < 1u << CRN_HEAD_WAYS; chunks *= 2)
-        if (crn_head_can_be_cut(site->graph, site->op, chunks) &&
+    for (uint32_t chunks = 1; chunks < 1u << CRN_HEAD_CHOICES; chunks *= 2)
+        if (crn_head_can_have_chunks(site->graph, site->op, chunks) &&
             crn_head_logits(site->graph, site->op, chunks) <= MOST_ELEMENTS)
             CRN_TRY(add_products(device, site, chunks,
                                  !half        ? 1

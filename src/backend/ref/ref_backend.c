@@ -19,7 +19,7 @@ static const cairn_op_kind kinds[] = {
 const crn_kernel *crn_ref_kernels(cairn_op_kind kind, uint32_t *count) {
     uint32_t first = 0, end;
     if (kind == CAIRN_OP_HEAD_LOSS) {
-        *count = CRN_HEAD_WAYS;
+        *count = CRN_HEAD_CHOICES;
         return crn_ref_heads;
     }
     while (first < CRN_LENGTH(kinds) && kinds[first] != kind)

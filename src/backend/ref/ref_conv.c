@@ -12,7 +12,7 @@
  *     scatter  large += weight * small    conv2d_bwd_data,    conv_transpose2d
  *     weigh    weight = small . large     conv2d_bwd_weight,  conv_transpose2d_bwd_weight
  *
- * The innermost loop runs along a row. The part of a row inside the image is computed once per tap
+ * The innermost loop runs along a row. The range of a row inside the image is computed once per tap
  * of the kernel. So padding needs no test per pixel, and negative padding (a crop) needs no extra
  * code. */
 #include "backend/ref/ref_kernels.h"

@@ -9,7 +9,7 @@
  * weight in the order of the tokens, whatever the chunks are. */
 #include "backend/ref/ref_kernels.h"
 
-static uint64_t bytes_of_parts(const crn_site *site) {
+static uint64_t bytes_of_losses(const crn_site *site) {
     return crn_align(crn_head_rows(site->graph, site->op) * sizeof(double));
 }
 
@@ -18,7 +18,7 @@ static uint64_t bytes_of_hits(const crn_site *site) {
 }
 
 bool crn_ref_head_fits(const crn_site *site, uint32_t chunks) {
-    return crn_head_can_be_cut(site->graph, site->op, chunks);
+    return crn_head_can_have_chunks(site->graph, site->op, chunks);
 }
 
 static uint32_t size_of_real(const crn_site *site) {
@@ -31,7 +31,7 @@ static uint64_t bytes_of_logits(const crn_site *site, uint32_t chunks) {
 
 uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks,
                                 const crn_head_steps *steps) {
-    return bytes_of_parts(site) + bytes_of_hits(site) + bytes_of_logits(site, chunks) +
+    return bytes_of_losses(site) + bytes_of_hits(site) + bytes_of_logits(site, chunks) +
            (steps->rooms != NULL ? steps->rooms(site, chunks) : 0);
 }
 
@@ -47,8 +47,8 @@ void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps
     const cairn_tensor *weight = crn_ref_param(call, 0);
     crn_site site = crn_site_of(call);
     size_t rows = crn_head_rows(call->graph, call->op);
-    double *parts = call->workspace, sum = 0;
-    char *hits = (char *)call->workspace + bytes_of_parts(&site),
+    double *losses = call->workspace, sum = 0;
+    char *hits = (char *)call->workspace + bytes_of_losses(&site),
          *logits = hits + bytes_of_hits(&site);
     crn_head_chunk chunk = {.queue = call->queue,
                             .threads = call->threads,
@@ -61,7 +61,7 @@ void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps
                             .logits = logits,
                             .x_gradient = call->outputs[1],
                             .weight_gradient = call->outputs[2],
-                            .parts = parts,
+                            .losses = losses,
                             .hits = (uint8_t *)hits,
                             .smoothing = call->op->attributes.smoothing,
                             .count = count_labels(call->inputs[1], rows),
@@ -77,11 +77,11 @@ void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps
         chunk.x = (const char *)chunk.x + bytes;
         chunk.x_gradient = (char *)chunk.x_gradient + bytes;
         chunk.labels += chunk.rows;
-        chunk.parts += chunk.rows;
+        chunk.losses += chunk.rows;
         chunk.hits += chunk.rows;
     }
     for (size_t r = 0; r < rows; r++)
-        sum += parts[r];
+        sum += losses[r];
     *(float *)call->outputs[0] = (float)(sum / count_labels(call->inputs[1], rows));
 }
 
@@ -120,4 +120,4 @@ CRN_HEAD_FUNCTIONS(8)
 CRN_HEAD_FUNCTIONS(16)
 CRN_HEAD_FUNCTIONS(32)
 
-const crn_kernel crn_ref_heads[CRN_HEAD_WAYS] = CRN_HEAD_KERNELS;
+const crn_kernel crn_ref_heads[CRN_HEAD_CHOICES] = CRN_HEAD_KERNELS;

@@ -1,7 +1,7 @@
 /* ref_kernels.h: shared by the kernels of the reference; the backend `cpu` uses them too.
  *
  * All kernels have the same form. A kernel puts its shapes and addresses into a small struct and
- * runs one loop over an index that owns a part of the result: a plane of an image, a row of a
+ * runs one loop over an index that owns some of the result: a plane of an image, a row of a
  * matrix, a channel. No two indices write the same element, and the order of each sum depends only
  * on shapes. So the bits are the same for any number of threads and for every run.
  *
@@ -147,7 +147,7 @@ typedef struct crn_head_chunk {
     void *logits;                 /* [R, V]; then their gradient */
     void *x_gradient;             /* [R, D] */
     float *weight_gradient;       /* [V, D]; `add`: it is added to */
-    double *parts;                /* [R]: losses */
+    double *losses;               /* [R] */
     uint8_t *hits;                /* [R]: whether the label is the likeliest word */
     double smoothing, count;      /* labels of all chunks that are not ignored, at least 1 */
     bool add;
@@ -158,13 +158,13 @@ typedef struct crn_head_chunk {
 typedef struct crn_head_steps {
     void (*multiply)(const crn_head_chunk *chunk); /* logits = x weight' */
     void (*lose)(
-        const crn_head_chunk *chunk); /* parts, hits; the gradient in place of the logits */
+        const crn_head_chunk *chunk); /* losses, hits; the gradient in place of the logits */
     void (*weigh)(const crn_head_chunk *chunk);               /* the gradient of the weight */
     void (*spread)(const crn_head_chunk *chunk);              /* the gradient of x */
     uint64_t (*rooms)(const crn_site *site, uint32_t chunks); /* bytes; NULL: 0 */
 } crn_head_steps;
 
-/* Run a head_loss. Its workspace begins with the parts; then come the hits, the logits and the
+/* Run a head_loss. Its workspace begins with the losses; then come the hits, the logits and the
  * rooms. */
 void crn_ref_head_by(const crn_call *call, uint32_t chunks, const crn_head_steps *steps);
 bool crn_ref_head_fits(const crn_site *site, uint32_t chunks);
@@ -189,7 +189,7 @@ uint64_t crn_ref_head_workspace(const crn_site *site, uint32_t chunks, const crn
             CRN_HEAD_KERNEL("chunks.4", 4), CRN_HEAD_KERNEL("chunks.8", 8),                        \
             CRN_HEAD_KERNEL("chunks.16", 16), CRN_HEAD_KERNEL("chunks.32", 32)                     \
     }
-extern const crn_kernel crn_ref_heads[CRN_HEAD_WAYS];
+extern const crn_kernel crn_ref_heads[CRN_HEAD_CHOICES];
 
 void crn_ref_head_multiply(const crn_head_chunk *chunk);
 void crn_ref_head_lose(const crn_head_chunk *chunk);

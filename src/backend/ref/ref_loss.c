@@ -16,7 +16,7 @@ typedef struct loss {
     const float *from;     /* [N, C, S]: the logits; backward: the probabilities */
     const int32_t *labels; /* [N, S] */
     float *to;             /* [N, C, S]: the probabilities or NULL; backward: the gradient */
-    double *parts;         /* [N] */
+    double *losses;        /* [N] */
     size_t batch, classes, pixels;
     double smoothing;
     double count; /* labels that are not ignored, at least 1 */
@@ -81,7 +81,7 @@ static void image_loss(void *context, uint32_t n) {
     for (size_t s = 0; s < at->pixels; s++)
         sum += pixel_loss(at, at->from + first + s, at->to != NULL ? at->to + first + s : NULL,
                           at->labels[n * at->pixels + s]);
-    at->parts[n] = sum;
+    at->losses[n] = sum;
 }
 
 uint64_t crn_ref_cross_entropy_workspace(const crn_site *site) {
@@ -94,11 +94,11 @@ uint64_t crn_ref_cross_entropy_workspace(const crn_site *site) {
 void crn_ref_cross_entropy(const crn_call *call) {
     loss at = shape_of(call);
     at.to = crn_ref_out(call, 1);
-    at.parts = call->workspace;
+    at.losses = call->workspace;
     crn_team_for(call->threads, (uint32_t)at.batch, image_loss, &at);
     double sum = 0;
     for (size_t n = 0; n < at.batch; n++)
-        sum += at.parts[n];
+        sum += at.losses[n];
     if (call->outputs[0] != NULL)
         *(float *)call->outputs[0] = (float)(sum / at.count);
 }
@@ -150,7 +150,7 @@ void crn_ref_head_lose(const crn_head_chunk *chunk) {
     lost_rows rows = {.at = {.from = chunk->logits,
                              .labels = chunk->labels,
                              .to = chunk->logits,
-                             .parts = chunk->parts,
+                             .losses = chunk->losses,
                              .batch = chunk->rows,
                              .classes = chunk->words,
                              .pixels = 1,

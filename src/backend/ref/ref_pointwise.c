@@ -121,7 +121,7 @@ void crn_ref_concat(const crn_call *call) {
     crn_team_for(call->threads, at.large->shape[0], concat_image, &at);
 }
 
-static void cut_image(void *context, uint32_t n) {
+static void crop_image(void *context, uint32_t n) {
     const moving *at = context;
     const crn_call *call = at->call;
     size_t channels = crn_ref_output(call, 0)->shape[1];
@@ -134,7 +134,7 @@ static void cut_image(void *context, uint32_t n) {
 /* gy [N, C, H, W] -> gx [N, Ci, H, W], the channels from `index` on */
 void crn_ref_concat_bwd(const crn_call *call) {
     moving at = {call, crn_ref_input(call, 0)};
-    crn_team_for(call->threads, at.large->shape[0], cut_image, &at);
+    crn_team_for(call->threads, at.large->shape[0], crop_image, &at);
 }
 
 /* x -> y, an alias: the same address, so there is nothing to do. Its backward is the same. */

@@ -147,10 +147,10 @@ static void avg_bwd_plane(void *context, uint32_t plane) {
     for (int64_t p = 0; p < at->small_height; p++)
         for (int64_t q = 0; q < at->small_width; q++) {
             crn_window b = window_at(at, p, q);
-            float part = *from++ / share_of(at, b);
+            float each = *from++ / share_of(at, b);
             for (int64_t i = b.top; i < b.bottom; i++)
                 for (int64_t j = b.left; j < b.right; j++)
-                    image[i * at->width + j] += part;
+                    image[i * at->width + j] += each;
         }
 }
 

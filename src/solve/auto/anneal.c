@@ -31,7 +31,7 @@ static void flip_any(crn_search *s, uint32_t op) {
         crn_matrix_flip(s->matrix, op + 2 + draw(s, f->last_slot - op - 1), op);
 }
 
-static void change_way(crn_search *s, uint32_t op) {
+static void change_implementation(crn_search *s, uint32_t op) {
     uint32_t impls = s->flat->first_impl[op + 1] - s->flat->first_impl[op];
     if (impls > 1)
         crn_matrix_set_impl(s->matrix, op, draw(s, impls));
@@ -41,7 +41,7 @@ static void change_way(crn_search *s, uint32_t op) {
 static void change(crn_search *s) {
     crn_matrix *m = s->matrix;
     uint32_t ops = s->flat->op_count, kind = draw(s, 6);
-    change_way(s, draw(s, ops));
+    change_implementation(s, draw(s, ops));
     if (m->all.length == 0 || kind < 2) {
         flip_any(s, draw(s, ops));
         return;

@@ -46,14 +46,14 @@
 #define ENOUGH 2000  /* improving ends */
 #define NEARLY 20000 /* nothing is searched for any more with copies */
 
-/* Rounds without copies where no plan with copies fits, each with less memory by at most a part of
+/* Rounds without copies where no plan with copies fits, each with less memory by at most a share of
  * the peak: 1/32, 2/32, ... */
 #define ALONE_ROUNDS 4u
 #define ALONE_STEP 32u
 
 /* What a search may do of `units`. */
 static uint64_t work_of(const crn_problem *problem, uint64_t units) {
-    return units * problem->effort / CRN_MAX(problem->part, 1);
+    return units * problem->effort / CRN_MAX(problem->share, 1);
 }
 
 /* A plan within the whole budget, judged by the simulator and the layout. */
@@ -108,10 +108,10 @@ static int64_t own_time(const rounds *r) {
     return r->fits ? r->best.time << r->flat->time_shift : INT64_MAX;
 }
 
-/* Whether the best set is within 1/`part` of the bound. */
-static bool is_close(const rounds *r, int64_t part) {
+/* Whether the best set is within 1/`share` of the bound. */
+static bool is_close(const rounds *r, int64_t share) {
     int64_t bound = bound_time(r);
-    return r->fits && bound < INT64_MAX && r->best.time - bound < r->flat->base_time / part;
+    return r->fits && bound < INT64_MAX && r->best.time - bound < r->flat->base_time / share;
 }
 
 /* ---- Starts ---- */
@@ -129,16 +129,16 @@ static int64_t most_time(const rounds *r) {
     return r->fits ? r->best.time + (r->best.time - r->flat->base_time) : INT64_MAX;
 }
 
-static cairn_status start_from_cuts(const crn_problem *problem, rounds *r, int64_t limit) {
-    static const int64_t parts[] = {64, 60, 54, 46, 36, 24};
+static cairn_status start_from_min_cuts(const crn_problem *problem, rounds *r, int64_t limit) {
+    static const int64_t prices[] = {64, 60, 54, 46, 36, 24};
     crn_search *s = r->search;
     if (r->found.op == CRN_NO_OP)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
-    for (uint32_t k = 0; k < 2 * CRN_LENGTH(parts) && !is_close(r, CLOSER) && !crn_search_late(s);
+    for (uint32_t k = 0; k < 2 * CRN_LENGTH(prices) && !is_close(r, CLOSER) && !crn_search_late(s);
          k++) {
-        int64_t price = r->found.price / 64 * parts[k / 2] + 1;
-        CRN_TRY(crn_start_from_cut(s, r->bound, price, problem->scratch));
+        int64_t price = r->found.price / 64 * prices[k / 2] + 1;
+        CRN_TRY(crn_start_from_min_cut(s, r->bound, price, problem->scratch));
         s->rate = 0;
         s->merge = k % 2;
         if (crn_repair(s, limit, 4 * r->flat->op_count, most_time(r)))
@@ -332,7 +332,7 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
         CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
     r->share = joint->share;
     if (joint->best_time - enough > enough / FAR)
-        CRN_TRY(crn_joint_search_parked(joint, limit));
+        CRN_TRY(crn_joint_search_results(joint, limit));
     CRN_TRY(crn_bound_enter(r->bound, r->found.op));
     if (crn_joint_copies_only(r->bound, problem->machine, (uint64_t)limit) >= joint->best_time)
         return CAIRN_OK;
@@ -383,13 +383,13 @@ static cairn_status make_starts(const crn_problem *problem, rounds *r, int64_t l
     crn_search *s = r->search;
     bool small = r->flat->op_count <= SMALL, quick = small;
     s->deadline = crn_search_work(s) + work_of(problem, START_WORK);
-    CRN_TRY(start_from_cuts(problem, r, limit));
+    CRN_TRY(start_from_min_cuts(problem, r, limit));
     s->deadline = crn_search_work(s) + work_of(problem, START_WORK);
     start_from_nothing(r, limit);
     s->deadline = UINT64_MAX;
     if (is_close(r, small ? ENOUGH : CLOSE))
         return CAIRN_OK;
-    if (!small && problem->part <= 1)
+    if (!small && problem->share <= 1)
         CRN_TRY(is_long_chain(problem, &quick));
     return quick ? start_from_precise(problem, r, limit) : CAIRN_OK;
 }
@@ -461,8 +461,8 @@ static cairn_status find_resort(const crn_problem *problem, rounds *r, int64_t l
         CRN_TRY(try_resorts(problem, r));
     ladder = (crn_ladder){.problem = problem, .search = r->search, .work = ladder.work};
     if (!r->resort.feasible && copies)
-        CRN_TRY(crn_joint_least_parked(&ladder, &r->resort.plan.schedule, &r->resort.plan.time,
-                                       &r->resort.feasible));
+        CRN_TRY(crn_joint_least_results(&ladder, &r->resort.plan.schedule, &r->resort.plan.time,
+                                        &r->resort.feasible));
     if (!r->resort.feasible && copies)
         CRN_TRY(crn_joint_least(problem, &r->resort.plan.schedule, &r->resort.plan.time,
                                 &r->resort.feasible));

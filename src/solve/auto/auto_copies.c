@@ -8,22 +8,23 @@
 
 static bool is_candidate(const crn_copies *c, uint32_t value) {
     const crn_flat *f = c->search->flat;
-    if (f->aliased[value] || f->bytes[value] < CRN_LEAST_COPY || f->stays[value] != c->parks)
+    if (f->aliased[value] || f->bytes[value] < CRN_LEAST_COPY || f->stays[value] != c->of_results)
         return false;
     uint32_t end = f->first_reader[value + 1];
-    return c->parks ? cairn_graph_op(f->graph, f->producer[value])->phase == CAIRN_PHASE_BACKWARD
-                    : end > f->first_reader[value] && f->readers[end - 1] + 1 > c->moment;
+    return c->of_results
+               ? cairn_graph_op(f->graph, f->producer[value])->phase == CAIRN_PHASE_BACKWARD
+               : end > f->first_reader[value] && f->readers[end - 1] + 1 > c->moment;
 }
 
 static cairn_status create(crn_search *search, const cairn_machine *machine, uint32_t moment,
-                           bool parks, crn_arena *arena, crn_copies **out) {
+                           bool of_results, crn_arena *arena, crn_copies **out) {
     const crn_flat *f = search->flat;
     crn_copies *c;
     CRN_TAKE(arena, c, 1);
     c->search = search;
     c->machine = machine;
     c->moment = moment;
-    c->parks = parks;
+    c->of_results = of_results;
     CRN_TAKE(arena, c->candidates, f->value_count);
     CRN_TAKE(arena, c->chosen, f->value_count);
     CRN_TAKE(arena, c->start, search->matrix->slot_count);
@@ -42,8 +43,8 @@ cairn_status crn_copies_create(crn_search *search, const cairn_machine *machine,
     return create(search, machine, moment, false, arena, out);
 }
 
-cairn_status crn_copies_create_parks(crn_search *search, const cairn_machine *machine,
-                                     crn_arena *arena, crn_copies **out) {
+cairn_status crn_copies_create_for_results(crn_search *search, const cairn_machine *machine,
+                                           crn_arena *arena, crn_copies **out) {
     return create(search, machine, search->flat->op_count, true, arena, out);
 }
 
@@ -101,7 +102,7 @@ static void set_backs(crn_copies *c) {
     int64_t lane = INT64_MAX;
     for (uint32_t k = 0; k < c->count; k++) {
         lane = CRN_MIN(lane, c->start[c->chosen[k].next]) - c->chosen[k].ns;
-        c->chosen[k].back = c->parks ? c->moment : last_ending(c, lane);
+        c->chosen[k].back = c->of_results ? c->moment : last_ending(c, lane);
     }
 }
 
@@ -134,7 +135,7 @@ static bool try_copy(crn_copies *c, uint32_t value) {
     uint32_t at = 0; /* the copy that is read last comes first */
     while (at < c->count && c->chosen[at].next >= copy.next)
         at++;
-    if (!c->parks && !fits_in(c, at, &copy, out_end))
+    if (!c->of_results && !fits_in(c, at, &copy, out_end))
         return false;
     memmove(&c->chosen[at + 1], &c->chosen[at], (c->count - at) * sizeof *c->chosen);
     c->chosen[at] = copy;

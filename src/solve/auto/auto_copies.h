@@ -9,8 +9,9 @@
  *     out          aaaaabbbbccc                                  (each ends before the moment)
  *     in                                    ccc     bbbb    aaaaa    (each starts after it)
  *
- * Results of the backward pass are *parked*: the moment is the end of the step. They are copied out
- * as soon as they are made, and copied in when the last op has run; the step waits for that.
+ * Results of the backward pass may be offloaded too: then the moment is the end of the step. They
+ * are copied out as soon as they are made, and copied in when the last op has run; the step waits
+ * for that.
  *
  * In the matrix a copy is two pseudo-ops. At the end of the slot in which the copy out has ended,
  * the value may be freed. At the end of the slot before the copy in starts, it takes memory
@@ -31,7 +32,7 @@ typedef struct crn_copies {
     crn_search *search;
     const cairn_machine *machine;
     uint32_t moment;      /* slot between copies out and copies in */
-    bool parks;           /* copies of results */
+    bool of_results;      /* copies of results */
     uint32_t *candidates; /* values that may be copied, in the order in which they are made */
     uint32_t candidate_count;
     crn_copy *chosen; /* by the slot of the first read after the moment, last first */
@@ -43,9 +44,10 @@ typedef struct crn_copies {
 
 CAIRN_MUST cairn_status crn_copies_create(crn_search *search, const cairn_machine *machine,
                                           uint32_t moment, crn_arena *arena, crn_copies **out);
-/* For parking results. Those of the forward pass are not parked: they are used before the end. */
-CAIRN_MUST cairn_status crn_copies_create_parks(crn_search *search, const cairn_machine *machine,
-                                                crn_arena *arena, crn_copies **out);
+/* For results. Those of the forward pass are not offloaded: they are used before the end. */
+CAIRN_MUST cairn_status crn_copies_create_for_results(crn_search *search,
+                                                      const cairn_machine *machine,
+                                                      crn_arena *arena, crn_copies **out);
 
 /* Choose copies that the lanes carry without making an op wait, up to `most` bytes, among the
  * candidates in `wanted`, in the order in which they are made. The matrix must not contain copies.

@@ -11,18 +11,18 @@
  * So copies out that take longer than the ops before the moment make the step longer, byte by
  * byte.
  *
- * The search tries several shares of what the link can carry: it takes the keep-set of the cut for
- * that much more memory, and copies that much of it. It also starts from the best set without
+ * The search tries several shares of what the link can carry: it takes what the minimum cut keeps
+ * with that much more memory, and copies that much of it. It also starts from the best set without
  * copies, fills the link, and removes recomputations that are not needed any more. Every plan is
  * simulated. */
 #include "solve/auto/auto_joint.h"
 
 #include "solve/offload/offload_solvers.h"
 
-#define CUTS 8u   /* minimum cuts for one value of the bound */
-#define FILLS 8u  /* times that the link is filled and recomputations are removed again */
-#define SHARES 6u /* of what the link can carry, that are tried */
-#define FEW 200u  /* up to this many ops the whole search of `offload-best` is quick */
+#define MIN_CUTS 8u /* minimum cuts for one value of the bound */
+#define FILLS 8u    /* times that the link is filled and recomputations are removed again */
+#define SHARES 6u   /* of what the link can carry, that are tried */
+#define FEW 200u    /* up to this many ops the whole search of `offload-best` is quick */
 
 /* ---- The bound ---- */
 
@@ -42,7 +42,7 @@ static int64_t bound_by_copies_out(crn_bound *b, const cairn_machine *machine, u
     uint64_t rate = machine->link_bytes_per_second;
     uint64_t free =
         crn_mul_div_up((uint64_t)CRN_MAX(b->base_ns - b->after_ns, 0), rate, 1000000000);
-    return crn_bound_at_price(b, budget + CRN_MIN(free, (uint64_t)1 << 60), CUTS, rate);
+    return crn_bound_at_price(b, budget + CRN_MIN(free, (uint64_t)1 << 60), MIN_CUTS, rate);
 }
 
 /* The least extra time at the current moment that is consistent with itself, if it is above
@@ -52,19 +52,19 @@ static int64_t bound_at_moment(crn_bound *b, const cairn_machine *machine, uint6
     int64_t low = CRN_MAX(floor_ns, bound_by_copies_out(b, machine, budget)), price = 0;
     floor_ns = low;
     uint64_t away = crn_joint_away(b, machine, crn_add_time(b->base_ns, low));
-    if (crn_bound_at(b, budget + away, CUTS, &price) <= low)
+    if (crn_bound_at(b, budget + away, MIN_CUTS, &price) <= low)
         return floor_ns;
     int64_t step = CRN_MAX(b->base_ns / 64, 1), high = low + step;
     for (;; step = CRN_MIN(step * 2, INT64_MAX / 8), high = crn_add_time(high, step)) {
         away = crn_joint_away(b, machine, crn_add_time(b->base_ns, high));
-        if (high == INT64_MAX || crn_bound_at(b, budget + away, CUTS, &price) <= high)
+        if (high == INT64_MAX || crn_bound_at(b, budget + away, MIN_CUTS, &price) <= high)
             break;
         low = high;
     }
     while (high - low > b->base_ns / 16384 + 1) { /* every time below `low` is impossible */
         int64_t middle = low + (high - low) / 2;
         away = crn_joint_away(b, machine, crn_add_time(b->base_ns, middle));
-        if (crn_bound_at(b, budget + away, CUTS, &price) <= middle)
+        if (crn_bound_at(b, budget + away, MIN_CUTS, &price) <= middle)
             high = middle;
         else
             low = middle;
@@ -207,35 +207,35 @@ cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least, in
     return status;
 }
 
-/* ---- Parking ---- */
+/* ---- Results ---- */
 
-/* Choose all results that can be parked, up to `most` bytes. The matrix must be empty. */
-static void choose_parks(crn_copies *parks, uint64_t most) {
-    memset(parks->wanted, true, parks->search->flat->value_count * sizeof *parks->wanted);
-    crn_copies_choose(parks, parks->wanted, most);
+/* Choose all results that can be offloaded, up to `most` bytes. The matrix must be empty. */
+static void choose_results(crn_copies *results, uint64_t most) {
+    memset(results->wanted, true, results->search->flat->value_count * sizeof *results->wanted);
+    crn_copies_choose(results, results->wanted, most);
 }
 
-cairn_status crn_joint_least_parked(crn_ladder *ladder, crn_schedule *least, int64_t *time,
-                                    bool *fits) {
+cairn_status crn_joint_least_results(crn_ladder *ladder, crn_schedule *least, int64_t *time,
+                                     bool *fits) {
     const crn_problem *problem = ladder->problem;
     crn_search *s = ladder->search;
-    crn_schedule parked = {0};
+    crn_schedule made = {0};
     crn_judgement without, with = {0};
     const crn_rung *rung;
-    CRN_TRY(crn_copies_create_parks(s, problem->machine, problem->scratch, &ladder->parks));
-    if (ladder->parks->candidate_count == 0)
+    CRN_TRY(crn_copies_create_for_results(s, problem->machine, problem->scratch, &ladder->results));
+    if (ladder->results->candidate_count == 0)
         return CAIRN_OK;
     CRN_TRY(crn_ladder_judge(problem, least, false, &without));
     crn_matrix_clear(s->matrix);
-    choose_parks(ladder->parks, UINT64_MAX);
+    choose_results(ladder->results, UINT64_MAX);
     cairn_status status = crn_ladder_find(ladder, &rung, fits);
     if (status == CAIRN_OK)
-        status = crn_auto_emit(s->matrix, ladder->parks, problem->scratch, &parked);
+        status = crn_auto_emit(s->matrix, ladder->results, problem->scratch, &made);
     if (status == CAIRN_OK)
-        status = crn_ladder_judge(problem, &parked, false, &with);
-    crn_copies_forget(ladder->parks);
+        status = crn_ladder_judge(problem, &made, false, &with);
+    crn_copies_forget(ladder->results);
     if (status == CAIRN_OK && with.arena < without.arena) {
-        *least = parked;
+        *least = made;
         *time = with.time;
     }
     return status == CAIRN_EINVAL ? CAIRN_OK : status; /* the host is full */
@@ -261,7 +261,7 @@ static cairn_status work_out(crn_joint *j, crn_copies *copies, int64_t limit) {
     return CAIRN_OK;
 }
 
-/* What the shares have begun with: the price of a cut, and the bytes that are copied. */
+/* What the shares have begun with: the price of a minimum cut, and the bytes that are copied. */
 typedef struct begun {
     int64_t price[SHARES];
     uint64_t moved[SHARES];
@@ -288,7 +288,7 @@ static cairn_status try_share(crn_joint *j, crn_copies *copies, bool *keep, int6
         crn_copies_forget(copies);
         if (crn_bound_at(j->bound, (uint64_t)limit + away, 16, &price) == INT64_MAX)
             return CAIRN_OK;
-        CRN_TRY(crn_start_from_cut(j->search, j->bound, price + 1, arena));
+        CRN_TRY(crn_start_from_min_cut(j->search, j->bound, price + 1, arena));
         crn_bound_keep(j->bound, price + 1, keep);
         moved = crn_copies_choose(copies, keep, away);
         if (moved >= away / 100 * 95)
@@ -356,21 +356,21 @@ cairn_status crn_joint_search(crn_joint *j, int64_t limit, int64_t extra_ns,
     return CAIRN_OK;
 }
 
-cairn_status crn_joint_search_parked(crn_joint *j, int64_t limit) {
+cairn_status crn_joint_search_results(crn_joint *j, int64_t limit) {
     static const uint64_t shares[] = {100, 50, 25, 10};
     const crn_problem *problem = j->problem;
-    crn_copies *parks;
+    crn_copies *results;
     uint64_t all = 0;
-    CRN_TRY(crn_copies_create_parks(j->search, problem->machine, problem->scratch, &parks));
-    for (uint32_t k = 0; k < parks->candidate_count; k++)
-        all += j->search->flat->bytes[parks->candidates[k]];
+    CRN_TRY(crn_copies_create_for_results(j->search, problem->machine, problem->scratch, &results));
+    for (uint32_t k = 0; k < results->candidate_count; k++)
+        all += j->search->flat->bytes[results->candidates[k]];
     for (uint32_t k = 0; k < CRN_LENGTH(shares) && all > 0; k++) {
-        crn_copies_forget(parks);
+        crn_copies_forget(results);
         crn_matrix_clear(j->search->matrix);
-        choose_parks(parks, all / 100 * shares[k]);
-        crn_copies_place(parks);
-        CRN_TRY(work_out(j, parks, limit));
+        choose_results(results, all / 100 * shares[k]);
+        crn_copies_place(results);
+        CRN_TRY(work_out(j, results, limit));
     }
-    crn_copies_forget(parks);
+    crn_copies_forget(results);
     return CAIRN_OK;
 }

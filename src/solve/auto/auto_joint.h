@@ -10,11 +10,11 @@ typedef struct crn_joint {
     crn_bound *bound;       /* of a plan without copies, at its best moment */
     crn_bound_result found; /* the result at that moment */
     uint64_t work;          /* of each improvement */
-    bool is_far; /* plans are far from the bound: what begins in the same way is searched once */
-    crn_schedule best; /* the fastest plan so far, simulated */
-    int64_t best_time; /* INT64_MAX: none */
-    uint64_t share;    /* of what the link can carry, in percent, to try; 0: try all, and then
-                          it is the best one */
+    bool is_far;            /* plans are far from the bound: what begins alike is searched once */
+    crn_schedule best;      /* the fastest plan so far, simulated */
+    int64_t best_time;      /* INT64_MAX: none */
+    uint64_t share;         /* of what the link can carry, in percent, to try; 0: try all, and then
+                               it is the best one */
 } crn_joint;
 
 /* The most bytes that can be away at the bound's moment in a step of `time_ns`. */
@@ -39,15 +39,15 @@ CAIRN_MUST cairn_status crn_joint_ask_offload(const crn_problem *problem, crn_sc
 CAIRN_MUST cairn_status crn_joint_least(const crn_problem *problem, crn_schedule *least,
                                         int64_t *time, bool *fits);
 
-/* The same for plans that park all results they can, made by `ladder`. */
-CAIRN_MUST cairn_status crn_joint_least_parked(crn_ladder *ladder, crn_schedule *least,
-                                               int64_t *time, bool *fits);
+/* The same for plans that offload all results they can, made by `ladder`. */
+CAIRN_MUST cairn_status crn_joint_least_results(crn_ladder *ladder, crn_schedule *least,
+                                                int64_t *time, bool *fits);
 
 /* Search within `limit`; `start` is the best set without copies, or NULL. */
 CAIRN_MUST cairn_status crn_joint_search(crn_joint *joint, int64_t limit, int64_t extra_ns,
                                          const crn_saved *start);
 
-/* Search for plans that park results and recompute. */
-CAIRN_MUST cairn_status crn_joint_search_parked(crn_joint *joint, int64_t limit);
+/* Search for plans that offload results and recompute. */
+CAIRN_MUST cairn_status crn_joint_search_results(crn_joint *joint, int64_t limit);
 
 #endif

@@ -9,7 +9,7 @@
 #define ALL_DESCENTS 8u
 #define FEW_DESCENTS 2u
 #define FIRST_STEP 8       /* a rung is an eighth of the memory below the one above, */
-#define LAST_STEP 256      /* or less, down to this part */
+#define LAST_STEP 256      /* or less, down to this share */
 #define LEAST_MOMENTS 100u /* moments that are tried for the least memory */
 #define FEW_CLOSURES 64u   /* candidates for a decision, with more ops */
 #define LONG_SEARCHES 6u   /* layouts of the lowest rungs that are searched for at length, */
@@ -50,7 +50,7 @@ cairn_status crn_ladder_judge_within(const crn_problem *problem, const crn_sched
 /* The plan in the matrix. */
 static cairn_status judge_plan(const crn_ladder *l, bool brief, crn_judgement *out) {
     crn_schedule schedule = {0};
-    CRN_TRY(crn_auto_emit(l->search->matrix, l->parks, l->problem->scratch, &schedule));
+    CRN_TRY(crn_auto_emit(l->search->matrix, l->results, l->problem->scratch, &schedule));
     return crn_ladder_judge(l->problem, &schedule, brief, out);
 }
 
@@ -69,8 +69,8 @@ static cairn_status judge_rung(const crn_ladder *l, bool brief, crn_rung *rung) 
 /* The plan without recomputations. */
 static void go_up(crn_ladder *l) {
     crn_matrix_clear(l->search->matrix);
-    if (l->parks != NULL)
-        crn_copies_place(l->parks);
+    if (l->results != NULL)
+        crn_copies_place(l->results);
 }
 
 static cairn_status add_rung(crn_ladder *l, bool *fits) {
@@ -87,12 +87,12 @@ static cairn_status add_rung(crn_ladder *l, bool *fits) {
 }
 
 /* Repair to a lower peak; if that fails, to one that is less low. False: repair cannot lower it. */
-static bool step_down(crn_search *s, int64_t *part, crn_saved *before) {
+static bool step_down(crn_search *s, int64_t *share, crn_saved *before) {
     crn_matrix *m = s->matrix;
     int64_t peak = crn_matrix_peak(m);
     crn_matrix_save(m, before);
-    for (; *part <= LAST_STEP && !m->failed; *part *= 2) {
-        (void)crn_repair(s, peak - CRN_MAX(peak / *part, 1), 4 * s->flat->op_count, INT64_MAX);
+    for (; *share <= LAST_STEP && !m->failed; *share *= 2) {
+        (void)crn_repair(s, peak - CRN_MAX(peak / *share, 1), 4 * s->flat->op_count, INT64_MAX);
         crn_matrix_prune_all(m);
         if (crn_matrix_peak(m) < peak)
             return true;
@@ -109,7 +109,7 @@ static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
         CRN_TRY(crn_bound_least_memory(l->bound, LEAST_MOMENTS, &l->least));
     int64_t least = (int64_t)CRN_MIN(l->least, (uint64_t)INT64_MAX / 4);
     crn_descend(l->search, least, work);
-    if (m->flat->op_count <= CRN_FEW_OPS && l->parks == NULL)
+    if (m->flat->op_count <= CRN_FEW_OPS && l->results == NULL)
         crn_anneal(l->search, least, work);
     crn_matrix_prune_all(m);
     *lower = crn_matrix_peak(m) < before;
@@ -121,14 +121,14 @@ static cairn_status wander_down(crn_ladder *l, uint64_t work, bool *lower) {
 static cairn_status go_down(crn_ladder *l, uint32_t descent, bool *fits) {
     crn_search *s = l->search;
     crn_saved before = {0};
-    int64_t part = FIRST_STEP;
+    int64_t share = FIRST_STEP;
     go_up(l);
     s->rate = 0;
     s->merge = descent & 1;
     s->closure_limit = descent & 2 ? CRN_MOST_CLOSURE : SHORT_CLOSURE;
     s->modest = descent & 4;
     s->most_closures = s->flat->op_count <= SMALL ? UINT32_MAX : FEW_CLOSURES;
-    while (!*fits && step_down(s, &part, &before))
+    while (!*fits && step_down(s, &share, &before))
         CRN_TRY(add_rung(l, fits));
     s->closure_limit = CRN_MOST_CLOSURE;
     s->modest = false;

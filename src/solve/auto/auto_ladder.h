@@ -23,10 +23,10 @@ typedef struct crn_rung {
 typedef struct crn_ladder {
     const crn_problem *problem;
     crn_search *search;
-    crn_bound *bound;  /* of plans without copies; NULL: there is none */
-    crn_copies *parks; /* results that are parked in every plan; NULL: none */
-    uint64_t work;     /* of a search for less where repair ends */
-    uint64_t least;    /* that any plan needs; 0: not known yet */
+    crn_bound *bound;    /* of plans without copies; NULL: there is none */
+    crn_copies *results; /* results that every plan offloads; NULL: none */
+    uint64_t work;       /* of a search for less where repair ends */
+    uint64_t least;      /* that any plan needs; 0: not known yet */
     CRN_ARRAY(crn_rung) rungs;
 } crn_ladder;
 

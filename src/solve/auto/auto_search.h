@@ -12,7 +12,7 @@
 #include "solve/auto/rerun_matrix.h"
 
 #define CRN_MOST_CLOSURE 400u /* nodes of a closure */
-#define CRN_ISOLATED 25       /* most slots are lower than an isolated peak by this part */
+#define CRN_ISOLATED 25       /* most slots are lower than an isolated peak by this share */
 #define CRN_FEW_OPS 48u       /* a graph with at most this many ops is small and also annealed */
 
 /* A value that could be freed at the peak. */

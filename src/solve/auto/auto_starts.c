@@ -1,5 +1,5 @@
-/* auto_starts.c: turns the keep-set of a cut, or the schedule of another algorithm, into a set of
- * recomputations. */
+/* auto_starts.c: turns the keep-set of a minimum cut, or the schedule of another algorithm, into a
+ * set of recomputations. */
 #include "solve/auto/auto_starts.h"
 
 /* Recompute in `slot` what `value` needs and is not there. */
@@ -23,7 +23,8 @@ static cairn_status make_again(crn_search *s, uint32_t value, uint32_t slot, boo
     return CAIRN_OK;
 }
 
-cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int64_t price, crn_arena *arena) {
+cairn_status crn_start_from_min_cut(crn_search *s, crn_bound *bound, int64_t price,
+                                    crn_arena *arena) {
     const crn_flat *f = s->flat;
     bool *there;
     CRN_TAKE(arena, there, f->value_count);

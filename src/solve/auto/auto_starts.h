@@ -6,10 +6,10 @@
 #include "solve/auto/auto_copies.h"
 #include "solve/auto/time_bound.h"
 
-/* Values that the cut at `price` does not keep at the bound's current moment are recomputed before
- * their first reader after it. */
-CAIRN_MUST cairn_status crn_start_from_cut(crn_search *s, crn_bound *bound, int64_t price,
-                                           crn_arena *arena);
+/* Values that the minimum cut at `price` does not keep at the bound's current moment are recomputed
+ * before their first reader after it. */
+CAIRN_MUST cairn_status crn_start_from_min_cut(crn_search *s, crn_bound *bound, int64_t price,
+                                               crn_arena *arena);
 
 /* Take the recomputations of another algorithm's schedule; false if it runs ops in another
  * order. */

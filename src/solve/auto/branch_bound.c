@@ -1,6 +1,6 @@
 /* branch_bound.c: a higher bound at a moment, by cases.
  *
- * The price of memory treats values as if parts of them could be kept. In every plan a value is in
+ * The price of memory treats values as if they could be kept in part. In every plan a value is in
  * memory at the moment or it is not, so the lower of the bounds of both cases is a bound:
  *
  *                        all plans
@@ -8,11 +8,11 @@
  *                   leaf         /\                  leaf with the least is divided next
  *                        b kept /  \ b not kept
  *
- * The two cuts on both sides of the best price differ in the values that are kept; the largest of
- * these divides a leaf. */
+ * The two minimum cuts on both sides of the best price differ in the values that are kept; the
+ * largest of these divides a leaf. */
 #include "solve/auto/time_bound.h"
 
-#define NODE_CUTS 6u /* to find the price of a case */
+#define NODE_MIN_CUTS 6u /* to find the price of a case */
 
 typedef CRN_ARRAY(uint8_t) edge_flags;
 
@@ -29,7 +29,7 @@ typedef struct branches {
     crn_bound *bound;
     uint64_t budget;
     CRN_ARRAY(node) nodes;
-    edge_flags left, right; /* what the cuts on both sides of the best price keep */
+    edge_flags left, right; /* what the minimum cuts on both sides of the best price keep */
 } branches;
 
 static void force_none(crn_bound *bound) {
@@ -43,16 +43,17 @@ static void assume(branches *b, uint32_t at) {
         b->bound->forced.data[b->nodes.data[at].edge] = b->nodes.data[at].forced;
 }
 
-static void note_cut(const crn_bound *bound, edge_flags *flags) {
+static void note_min_cut(const crn_bound *bound, edge_flags *flags) {
     for (uint32_t e = 0; e < bound->forced.length; e++)
-        flags->data[e] = crn_bound_cuts_edge(bound, e);
+        flags->data[e] = crn_bound_keeps_edge(bound, e);
 }
 
-/* The largest value that one cut keeps and the other does not. Edges to the sink are left out: a
- * value that cannot be made again is always kept, and a flow without limit would overflow. */
+/* The largest value that one minimum cut keeps and the other does not. Edges to the sink are left
+ * out: a value that cannot be made again is always kept, and a flow without limit would overflow.
+ */
 static uint32_t find_divider(const branches *b) {
     const crn_bound *bound = b->bound;
-    const crn_cut_network *network = bound->network;
+    const crn_min_cut_network *network = bound->network;
     uint32_t best = CRN_NO_OP;
     for (uint32_t e = 0; e < bound->forced.length; e++)
         if (b->left.data[e] != b->right.data[e] && bound->edge_bytes.data[e] > 0 &&
@@ -70,20 +71,20 @@ static void evaluate(branches *b, uint32_t at) {
     uint64_t bytes[2] = {0, 0};
     bool known[2] = {false, false};
     assume(b, at);
-    for (uint32_t k = 0; k < NODE_CUTS; k++) {
-        int64_t value = crn_bound_cut(bound, price);
+    for (uint32_t k = 0; k < NODE_MIN_CUTS; k++) {
+        int64_t value = crn_bound_min_cut(bound, price);
         value += price * ((int64_t)bound->fixed - (int64_t)b->budget);
         if (value > n->bound) {
             n->bound = value;
             n->price = price;
         }
-        int side = bound->cut_bytes + bound->fixed <= b->budget;
-        if (known[side] && bytes[side] == bound->cut_bytes)
+        int side = bound->min_cut_bytes + bound->fixed <= b->budget;
+        if (known[side] && bytes[side] == bound->min_cut_bytes)
             break;
         known[side] = true;
-        times[side] = bound->cut_time;
-        bytes[side] = bound->cut_bytes;
-        note_cut(bound, side ? &b->right : &b->left);
+        times[side] = bound->min_cut_time;
+        bytes[side] = bound->min_cut_bytes;
+        note_min_cut(bound, side ? &b->right : &b->left);
         int64_t next = side ? price / 2 : CRN_MIN(2 * price, bound->most_price);
         if (known[0] && known[1])
             next = (times[1] - times[0]) / (int64_t)(bytes[0] - bytes[1]);
@@ -123,16 +124,16 @@ static cairn_status make_flags(branches *b) {
     return CAIRN_OK;
 }
 
-cairn_status crn_bound_branch(crn_bound *bound, uint64_t budget, int64_t price, uint32_t cuts,
+cairn_status crn_bound_branch(crn_bound *bound, uint64_t budget, int64_t price, uint32_t min_cuts,
                               int64_t *out) {
     branches b = {.bound = bound, .budget = budget};
     node root = {.parent = CRN_NO_OP, .open = true, .price = CRN_MAX(price, 1)};
-    uint64_t last = bound->cuts + cuts;
+    uint64_t last = bound->min_cuts + min_cuts;
     uint32_t at = 0;
     CRN_TRY(make_flags(&b));
     CRN_PUSH(bound->arena, b.nodes, root);
     evaluate(&b, 0);
-    while (bound->cuts < last && b.nodes.data[at].next != CRN_NO_OP) {
+    while (bound->min_cuts < last && b.nodes.data[at].next != CRN_NO_OP) {
         CRN_TRY(add_case(&b, at, CRN_KEPT));
         CRN_TRY(add_case(&b, at, CRN_GONE));
         b.nodes.data[at].open = false;

@@ -5,9 +5,9 @@
 #include "solve/auto/auto_joint.h"
 #include "solve/auto/certify.h"
 
-#define CUTS 200u
-#define FEW_CUTS 80u
-#define CASE_CUTS 600u
+#define MIN_CUTS 200u
+#define FEW_MIN_CUTS 80u
+#define CASE_MIN_CUTS 600u
 #define SMALL 200u /* ops of a coarse network: cases, and with copies moments around the peak */
 #define LARGE 4000u
 #define MOMENTS 2000u
@@ -25,7 +25,7 @@ static cairn_status try_cases(crn_bound *bound, uint64_t budget, crn_bound_resul
         found->extra_ns == INT64_MAX)
         return CAIRN_OK;
     CRN_TRY(crn_bound_enter(bound, found->op));
-    CRN_TRY(crn_bound_branch(bound, budget, found->price, CASE_CUTS, &extra_ns));
+    CRN_TRY(crn_bound_branch(bound, budget, found->price, CASE_MIN_CUTS, &extra_ns));
     found->extra_ns = CRN_MAX(found->extra_ns, extra_ns);
     return CAIRN_OK;
 }
@@ -36,7 +36,7 @@ cairn_status crn_certify(crn_bound *bound, uint32_t centre, const cairn_machine 
     crn_bound *raw;
     int64_t around_peak;
     budget = CRN_MIN(budget, (uint64_t)INT64_MAX / 4);
-    CRN_TRY(crn_bound_search(bound, budget, centre, f->op_count > LARGE ? FEW_CUTS : CUTS,
+    CRN_TRY(crn_bound_search(bound, budget, centre, f->op_count > LARGE ? FEW_MIN_CUTS : MIN_CUTS,
                              &out->alone));
     CRN_TRY(try_cases(bound, budget, &out->alone));
     out->extra_ns = out->alone.extra_ns;

@@ -1,6 +1,6 @@
-/* ruin_recreate.c: removes a part of a good set, repairs, thins, and keeps what is better.
+/* ruin_recreate.c: removes some of a good set, repairs, thins, and keeps what is better.
  *
- * There are six ways to ruin a set. They remove some random recomputations; all in a few
+ * A set is ruined by one of six changes. They remove some random recomputations; all in a few
  * neighbouring slots; all of a few neighbouring ops; one with those that it reads; one alone; or
  * they move one to another slot. A result that is a little worse is accepted too, with a tolerance
  * that falls; the best set is saved. The work is counted, not timed, so the same input gives the

@@ -55,7 +55,7 @@ cairn_status crn_bound_create(const crn_flat *flat, bool raw, crn_arena *arena, 
     CRN_TAKE(arena, b->op_node, flat->op_count);
     CRN_TAKE(arena, b->value_node, flat->value_count);
     CRN_TAKE(arena, b->need, flat->value_count);
-    CRN_TRY(crn_cut_create(arena, flat->op_count + flat->value_count + 2, &b->network));
+    CRN_TRY(crn_min_cut_create(arena, flat->op_count + flat->value_count + 2, &b->network));
     *out = b;
     return CAIRN_OK;
 }
@@ -88,32 +88,33 @@ static void find_sides(crn_bound *b, uint32_t op) {
 }
 
 /* Find the implementations of c. */
-static cairn_status find_ways(crn_bound *b) {
+static cairn_status find_choices(crn_bound *b) {
     const crn_flat *f = b->flat;
     uint32_t count, first, end;
     const cairn_implementation *list = cairn_costs_op(f->costs, b->op, &count);
     int64_t most = ((int64_t)1 << 57) >> b->scale;
-    b->ways.length = 0;
+    b->choices.length = 0;
     crn_flat_allowed(f, b->op, &first, &end);
     for (uint32_t i = first; i < end; i++) {
         int64_t time = (list[i].time_ns - f->least_time[b->op]) >> b->coarse;
         uint64_t bytes = crn_align(list[i].workspace_bytes) - f->least_workspace[b->op];
-        CRN_PUSH(b->arena, b->ways, ((crn_bound_way){CRN_MIN(time, most) << b->scale, bytes}));
+        CRN_PUSH(b->arena, b->choices,
+                 ((crn_bound_choice){CRN_MIN(time, most) << b->scale, bytes}));
     }
     return CAIRN_OK;
 }
 
 /* The implementation that costs the least at a price; at the price 0 the fastest one, with the
  * least workspace of these. */
-static crn_bound_way best_way(const crn_bound *b, int64_t price) {
-    crn_bound_way best = {0, 0};
+static crn_bound_choice best_choice(const crn_bound *b, int64_t price) {
+    crn_bound_choice best = {0, 0};
     int64_t least = INT64_MAX;
-    for (uint32_t i = 0; i < b->ways.length; i++) {
-        crn_bound_way way = b->ways.data[i];
-        int64_t cost = way.time + price * (int64_t)way.bytes;
-        if (cost < least || (cost == least && way.bytes < best.bytes)) {
+    for (uint32_t i = 0; i < b->choices.length; i++) {
+        crn_bound_choice choice = b->choices.data[i];
+        int64_t cost = choice.time + price * (int64_t)choice.bytes;
+        if (cost < least || (cost == least && choice.bytes < best.bytes)) {
             least = cost;
-            best = way;
+            best = choice;
         }
     }
     return best;
@@ -174,7 +175,7 @@ static cairn_status add_edge(crn_bound *b, uint32_t from, uint32_t to, int64_t t
     CRN_PUSH(b->arena, b->edge_time, time);
     CRN_PUSH(b->arena, b->edge_bytes, bytes);
     CRN_PUSH(b->arena, b->forced, CRN_FREE);
-    return crn_cut_add(b->network, from, to, 0, NULL);
+    return crn_min_cut_add(b->network, from, to, 0, NULL);
 }
 
 static cairn_status node_of_op(crn_bound *b, uint32_t op, uint32_t *out) {
@@ -202,12 +203,12 @@ static cairn_status add_input(crn_bound *b, uint32_t op_node, uint32_t value) {
             CRN_TRY(node_of_op(b, producer, &maker));
         CRN_TRY(add_edge(b, b->value_node[value], maker, 0, b->bytes[value]));
     }
-    return add_edge(b, op_node, b->value_node[value], CRN_CUT_NEVER, 0);
+    return add_edge(b, op_node, b->value_node[value], CRN_MIN_CUT_NEVER, 0);
 }
 
 static cairn_status build_network(crn_bound *b) {
     const crn_flat *f = b->flat;
-    crn_cut_reset(b->network, FIRST_NODE, SOURCE, SINK);
+    crn_min_cut_reset(b->network, FIRST_NODE, SOURCE, SINK);
     b->edge_time.length = b->edge_bytes.length = b->forced.length = b->pending.length = 0;
     memset(b->op_node, 0xff, f->op_count * sizeof *b->op_node);
     memset(b->value_node, 0xff, f->value_count * sizeof *b->value_node);
@@ -228,7 +229,7 @@ static cairn_status build_network(crn_bound *b) {
         for (uint32_t k = f->first_input[o]; k < f->first_input[o + 1]; k++)
             CRN_TRY(add_input(b, b->op_node[o], f->inputs[k]));
     }
-    return crn_cut_freeze(b->network);
+    return crn_min_cut_freeze(b->network);
 }
 
 cairn_status crn_bound_enter(crn_bound *b, uint32_t op) {
@@ -237,72 +238,73 @@ cairn_status crn_bound_enter(crn_bound *b, uint32_t op) {
     b->always = b->all = 0;
     find_sides(b, op);
     find_needs(b);
-    CRN_TRY(find_ways(b));
+    CRN_TRY(find_choices(b));
     return build_network(b);
 }
 
-/* ---- Cuts ---- */
+/* ---- Minimum cuts ---- */
 
 static int64_t capacity_of(const crn_bound *b, uint32_t edge, int64_t price, bool timed) {
     int64_t time = b->edge_time.data[edge];
     if (b->forced.data[edge] != CRN_FREE)
-        return b->forced.data[edge] == CRN_GONE ? CRN_CUT_NEVER : 0;
-    if (!timed && time < CRN_CUT_NEVER)
+        return b->forced.data[edge] == CRN_GONE ? CRN_MIN_CUT_NEVER : 0;
+    if (!timed && time < CRN_MIN_CUT_NEVER)
         time = 0;
     return time + price * (int64_t)b->edge_bytes.data[edge];
 }
 
-bool crn_bound_cuts_edge(const crn_bound *b, uint32_t edge) {
-    const crn_cut_network *n = b->network;
-    return b->forced.data[edge] == CRN_KEPT || (crn_cut_reached(n, n->tails.data[2 * edge]) &&
-                                                !crn_cut_reached(n, n->edges.data[2 * edge].to));
+bool crn_bound_keeps_edge(const crn_bound *b, uint32_t edge) {
+    const crn_min_cut_network *n = b->network;
+    return b->forced.data[edge] == CRN_KEPT ||
+           (crn_min_cut_reached(n, n->tails.data[2 * edge]) &&
+            !crn_min_cut_reached(n, n->edges.data[2 * edge].to));
 }
 
 /* The set of recomputations with the least time + price * bytes, without the values that are always
  * in memory. If not `timed`, times count as 0. */
-static int64_t cut(crn_bound *b, int64_t price, bool timed) {
-    crn_cut_network *n = b->network;
+static int64_t solve_min_cut(crn_bound *b, int64_t price, bool timed) {
+    crn_min_cut_network *n = b->network;
     for (uint32_t e = 0; e < b->edge_time.length; e++)
-        crn_cut_set_capacity(n, 2 * e, capacity_of(b, e, price, timed));
-    int64_t value = crn_cut_solve(n);
-    b->cuts++;
-    b->cut_time = 0;
-    b->cut_bytes = b->always;
+        crn_min_cut_set_capacity(n, 2 * e, capacity_of(b, e, price, timed));
+    int64_t value = crn_min_cut_solve(n);
+    b->min_cuts++;
+    b->min_cut_time = 0;
+    b->min_cut_bytes = b->always;
     for (uint32_t e = 0; e < b->edge_time.length; e++)
-        if (crn_bound_cuts_edge(b, e)) {
-            b->cut_time += b->edge_time.data[e];
-            b->cut_bytes += b->edge_bytes.data[e];
+        if (crn_bound_keeps_edge(b, e)) {
+            b->min_cut_time += b->edge_time.data[e];
+            b->min_cut_bytes += b->edge_bytes.data[e];
             if (b->forced.data[e] == CRN_KEPT)
                 value += price * (int64_t)b->edge_bytes.data[e];
         }
     return value;
 }
 
-int64_t crn_bound_cut(crn_bound *b, int64_t price) {
-    crn_bound_way way = best_way(b, price);
-    int64_t value = cut(b, price, true) + price * (int64_t)b->always;
-    b->cut_time += way.time;
-    b->cut_bytes += way.bytes;
-    return value + way.time + price * (int64_t)way.bytes;
+int64_t crn_bound_min_cut(crn_bound *b, int64_t price) {
+    crn_bound_choice choice = best_choice(b, price);
+    int64_t value = solve_min_cut(b, price, true) + price * (int64_t)b->always;
+    b->min_cut_time += choice.time;
+    b->min_cut_bytes += choice.bytes;
+    return value + choice.time + price * (int64_t)choice.bytes;
 }
 
 uint64_t crn_bound_least(crn_bound *b) {
-    cut(b, 1, false);
-    return b->cut_bytes + b->fixed;
+    solve_min_cut(b, 1, false);
+    return b->min_cut_bytes + b->fixed;
 }
 
 void crn_bound_keep(crn_bound *b, int64_t price, bool *keep) {
     const crn_flat *f = b->flat;
-    cut(b, price, true);
+    solve_min_cut(b, price, true);
     for (uint32_t v = 0; v < f->value_count; v++) {
         uint32_t producer = f->producer[v], node = b->value_node[v];
         keep[v] = b->need[v] == THERE || producer == CRN_NO_OP;
         if (b->need[v] == NEEDED)
-            keep[v] = !crn_cut_reached(b->network, b->op_node[producer]);
+            keep[v] = !crn_min_cut_reached(b->network, b->op_node[producer]);
         else if (b->need[v] == NOT_NEEDED && node != CRN_NO_OP && producer != CRN_NO_OP)
-            keep[v] = crn_cut_reached(b->network, node) &&
+            keep[v] = crn_min_cut_reached(b->network, node) &&
                       (b->op_node[producer] == CRN_NO_OP ||
-                       !crn_cut_reached(b->network, b->op_node[producer]));
+                       !crn_min_cut_reached(b->network, b->op_node[producer]));
     }
 }
 
@@ -320,10 +322,11 @@ static int64_t next_price(const line *left, const line *right, bool has_right, i
     return (right->time - left->time) / (int64_t)(left->bytes - right->bytes);
 }
 
-/* The best of the prices up to `most_price`. `*fits`: the values of a cut fit into the budget. */
-static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t most_price,
-                            int64_t *price, bool *fits) {
-    line left = {0, b->all + best_way(b, 0).bytes}, right = {0, 0};
+/* The best of the prices up to `most_price`. `*fits`: the values of a minimum cut fit into the
+ * budget. */
+static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_min_cuts,
+                            int64_t most_price, int64_t *price, bool *fits) {
+    line left = {0, b->all + best_choice(b, 0).bytes}, right = {0, 0};
     bool has_right = false;
     *fits = true;
     if (left.bytes + b->fixed <= budget)
@@ -332,14 +335,14 @@ static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_cuts, i
     if (tried <= 0 || tried > most_price)
         tried = (b->before_ns >> b->coarse << b->scale) / (int64_t)(b->all + 1);
     tried = CRN_MIN(CRN_MAX(tried, 1), most_price);
-    for (uint32_t k = 0; k < most_cuts; k++) {
-        int64_t value = crn_bound_cut(b, tried);
+    for (uint32_t k = 0; k < most_min_cuts; k++) {
+        int64_t value = crn_bound_min_cut(b, tried);
         value += tried * ((int64_t)b->fixed - (int64_t)budget);
         if (value > best || best_price == 0) {
             best = CRN_MAX(value, best);
             best_price = tried;
         }
-        line found = {b->cut_time, b->cut_bytes};
+        line found = {b->min_cut_time, b->min_cut_bytes};
         if (found.bytes + b->fixed > budget) {
             if (found.bytes >= left.bytes && has_right)
                 break;
@@ -360,26 +363,26 @@ static int64_t search_price(crn_bound *b, uint64_t budget, uint32_t most_cuts, i
     return best >> b->scale << b->coarse;
 }
 
-int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_cuts, int64_t *price) {
+int64_t crn_bound_at(crn_bound *b, uint64_t budget, uint32_t most_min_cuts, int64_t *price) {
     bool fits;
-    int64_t best = search_price(b, budget, most_cuts, b->most_price, price, &fits);
+    int64_t best = search_price(b, budget, most_min_cuts, b->most_price, price, &fits);
     return !fits && crn_bound_least(b) > budget ? INT64_MAX : best;
 }
 
-int64_t crn_bound_at_price(crn_bound *b, uint64_t budget, uint32_t most_cuts,
+int64_t crn_bound_at_price(crn_bound *b, uint64_t budget, uint32_t most_min_cuts,
                            uint64_t bytes_per_second) {
     bool fits;
     int64_t price = 0;
     uint64_t most = ((uint64_t)1000000000 << b->scale >> b->coarse) / CRN_MAX(bytes_per_second, 1);
     most = CRN_MIN(most, (uint64_t)b->most_price);
-    return most == 0 ? 0 : search_price(b, budget, most_cuts, (int64_t)most, &price, &fits);
+    return most == 0 ? 0 : search_price(b, budget, most_min_cuts, (int64_t)most, &price, &fits);
 }
 
 /* ---- The best moment ---- */
 
 typedef struct moments {
     crn_bound *bound;
-    uint64_t budget, last_cut;
+    uint64_t budget, last_min_cut;
     crn_bound_result best;
 } moments;
 
@@ -396,13 +399,13 @@ static cairn_status try_moment(moments *m, int64_t op) {
 }
 
 static bool goes_on(const moments *m) {
-    return m->bound->cuts < m->last_cut && m->best.extra_ns < INT64_MAX &&
+    return m->bound->min_cuts < m->last_min_cut && m->best.extra_ns < INT64_MAX &&
            !crn_arena_ended(m->bound->arena);
 }
 
-cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, uint32_t cuts,
+cairn_status crn_bound_search(crn_bound *b, uint64_t budget, uint32_t centre, uint32_t min_cuts,
                               crn_bound_result *out) {
-    moments m = {b, budget, b->cuts + cuts, {0, CRN_NO_OP, 0}};
+    moments m = {b, budget, b->min_cuts + min_cuts, {0, CRN_NO_OP, 0}};
     int64_t ops = b->flat->op_count, span = ops / 6 + 2, step = 1 + span / 8;
     CRN_TRY(try_moment(&m, centre));
     for (int64_t k = 1; k * step <= 2 * span && goes_on(&m); k++)

@@ -211,7 +211,7 @@ static cairn_status try_backward(beam *b, uint32_t parent, uint32_t drop) {
     return offer(b, &b->next, &n);
 }
 
-/* The best ends for a sweep from the last resident: those whose two nested parts cost least. The
+/* The best ends for a sweep from the last resident: those whose two nested ranges cost least. The
  * next layer and the last one are always among them. */
 static uint32_t find_targets(const beam *b, const node *at, uint32_t from, uint32_t *targets) {
     const crn_piece_table *table = b->nested.table;

@@ -14,7 +14,7 @@
  * with the sizes of the chain, and the cheapest one that fits is taken. */
 #include "solve/chain/chain_solve.h"
 
-/* binomial(c + r, r), cut off at 2^31. */
+/* binomial(c + r, r), at most 2^31. */
 static uint64_t beta(uint32_t c, uint32_t r) {
     uint64_t value = 1;
     for (uint32_t i = 1; i <= r && value < (uint64_t)1 << 31; i++)

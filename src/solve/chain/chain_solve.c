@@ -27,7 +27,7 @@ static crn_chain_solver find_solver(const char *name) {
     return NULL;
 }
 
-/* The public part comes first, so that a pointer to it is a pointer to the whole. */
+/* What is public comes first, so that a pointer to it is a pointer to the whole. */
 typedef struct solution {
     cairn_chain_solution public;
     crn_arena arena; /* this struct, the steps and the curve are allocated in it */

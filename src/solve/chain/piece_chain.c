@@ -29,10 +29,10 @@
  * column being filled and Opt(a,j-1) in row a. A sub-chain whose pieces equal those of one further
  * left shares its function.
  *
- * On long chains, a part a..j-1 that is worth recomputing is short, or there is memory to keep all
- * of it. So for parts beyond a length only a bound is computed, from the bound of the part without
- * its first piece. Let t be the least time of a piece, forward and backward. Piece a is kept, or it
- * runs twice, wherever the checkpoint is:
+ * On long chains, a range a..j-1 that is worth recomputing is short, or there is memory to keep all
+ * of it. So for ranges beyond a length only a bound is computed, from the bound of the range
+ * without its first piece. Let t be the least time of a piece, forward and backward. Piece a is
+ * kept, or it runs twice, wherever the checkpoint is:
  *
  *     Opt(a,b)(m) >= min of  keep as above,  f_a + t_a + Opt(a+1,b)(m)       if FD <= FX
  *
@@ -290,8 +290,8 @@ static cairn_status fill_cell(builder *build, uint32_t a, uint32_t b) {
     return CAIRN_OK;
 }
 
-/* The longest part that may be recomputed, if the bound holds for longer ones. */
-static uint32_t longest_part(const crn_piece_chain *chain, uint32_t longest) {
+/* The longest range that may be recomputed, if the bound holds for longer ones. */
+static uint32_t longest_range(const crn_piece_chain *chain, uint32_t longest) {
     bool bounded = longest > 0;
     for (uint32_t a = 0; a < chain->count; a++)
         bounded = bounded && chain->pieces[a].discard_peak <= chain->pieces[a].pass_peak;
@@ -307,7 +307,7 @@ static cairn_status solve(const crn_piece_chain *chain, const crn_piece_options 
     table->downwards = options->downwards;
     table->max_points = options->max_points;
     table->max_total = options->max_total;
-    table->longest = longest_part(chain, options->longest);
+    table->longest = longest_range(chain, options->longest);
     table->memory = options->memory;
     CRN_TAKE(arena, table->curves, n * n);
     CRN_TAKE(arena, table->floors, n * n);
@@ -370,7 +370,7 @@ crn_curve crn_piece_curve(const crn_piece_table *table) {
     return table->curves[table->count - 1];
 }
 
-crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last) {
+crn_curve crn_piece_range_curve(const crn_piece_table *table, uint32_t first, uint32_t last) {
     return table->curves[(size_t)first * table->count + last];
 }
 
@@ -378,7 +378,7 @@ int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t la
                        uint64_t memory) {
     if (last + 1 == first)
         return 0;
-    return crn_curve_at(crn_piece_part_curve(table, first, last), memory);
+    return crn_curve_at(crn_piece_range_curve(table, first, last), memory);
 }
 
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last) {
@@ -443,11 +443,11 @@ typedef struct task {
     uint64_t memory;
 } task;
 
-typedef CRN_ARRAY(task) task_list; /* parts still to be expanded, the next one last */
+typedef CRN_ARRAY(task) task_list; /* ranges still to be expanded, the next one last */
 
-/* Add the parts that a decision for `at` leaves. */
-static cairn_status push_parts(const crn_piece_table *table, crn_arena *arena, task at,
-                               crn_piece_node node, task_list *tasks) {
+/* Add the ranges that a decision for `at` leaves. */
+static cairn_status push_ranges(const crn_piece_table *table, crn_arena *arena, task at,
+                                crn_piece_node node, task_list *tasks) {
     const crn_piece *pieces = table->chain->pieces;
     if (node.kind == CRN_PIECE_KEEP) {
         uint64_t kept = pieces[at.first].ways[node.choice].kept;
@@ -463,7 +463,7 @@ static cairn_status push_parts(const crn_piece_table *table, crn_arena *arena, t
 /* The point of the function at or below `memory`. Its choice is as good, and in a thinned table
  * this is the memory at which the point was found. */
 static crn_curve_point point_at(const crn_piece_table *table, task at) {
-    crn_curve curve = crn_piece_part_curve(table, at.first, at.last);
+    crn_curve curve = crn_piece_range_curve(table, at.first, at.last);
     uint32_t k = curve.count - 1;
     while (k > 0 && curve.points[k].memory > at.memory)
         k--;
@@ -485,7 +485,7 @@ cairn_status crn_piece_schedule(const crn_piece_table *table, uint32_t first, ui
         }
         CRN_PUSH(arena, *out, node);
         at.memory = point.memory;
-        CRN_TRY(push_parts(table, arena, at, node, &tasks));
+        CRN_TRY(push_ranges(table, arena, at, node, &tasks));
     }
     return CAIRN_OK;
 }
@@ -526,7 +526,7 @@ cairn_status crn_piece_least_schedule(const crn_piece_table *table, crn_arena *a
         task at = tasks.data[--tasks.length];
         crn_piece_node node = find_least_node(table, at);
         CRN_PUSH(arena, *out, node);
-        CRN_TRY(push_parts(table, arena, at, node, &tasks));
+        CRN_TRY(push_ranges(table, arena, at, node, &tasks));
     }
     return CAIRN_OK;
 }
@@ -538,7 +538,7 @@ static crn_piece_need judge_way(const crn_piece_chain *chain, const crn_piece_wa
     return (crn_piece_need){crn_piece_way_memory(chain, way, last), crn_piece_way_time(way)};
 }
 
-/* The need of a checkpoint, given the needs of its two parts: j..last and first..j-1. */
+/* The need of a checkpoint, given the needs of its two ranges: j..last and first..j-1. */
 static crn_piece_need judge_checkpoint(const crn_piece_chain *chain, const crn_piece_node *node,
                                        crn_piece_need late, crn_piece_need early) {
     crn_piece_need need = {0, late.time + early.time};

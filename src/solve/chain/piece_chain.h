@@ -98,7 +98,7 @@ bool crn_piece_gave_up(const crn_piece_table *table);
 /* The least time as a function of memory, of the whole chain and of the sub-chain first..last,
  * whose input is resident and not counted. `last` may be `first` - 1: nothing to do, time 0. */
 crn_curve crn_piece_curve(const crn_piece_table *table);
-crn_curve crn_piece_part_curve(const crn_piece_table *table, uint32_t first, uint32_t last);
+crn_curve crn_piece_range_curve(const crn_piece_table *table, uint32_t first, uint32_t last);
 int64_t crn_piece_time(const crn_piece_table *table, uint32_t first, uint32_t last,
                        uint64_t memory);
 uint64_t crn_piece_floor(const crn_piece_table *table, uint32_t first, uint32_t last);

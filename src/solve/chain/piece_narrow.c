@@ -1,6 +1,6 @@
 /* piece_narrow.c: finds the spans of memory of each sub-chain that matter to the whole chain.
  *
- * Nearly all points of an exact table are not used by any good schedule of the whole chain: a part
+ * Nearly all points of an exact table are not used by any good schedule of the whole chain: a range
  * that is recomputed after a checkpoint is short and has enough memory, or it is long and then too
  * slow. Two coarse tables, thinned upwards and downwards, show this in advance. Let U be the upper
  * and D the lower one. From the whole chain downwards, the choice "checkpoint j" of a..b can be
@@ -8,7 +8,7 @@
  *
  *     f_a + .. + f_{j-1} + D(j,b)(m - w_j) + D(a,j-1)(m)  <=  U(a,b)(m)
  *
- * So its parts are needed only there. The same holds for the ways of keeping:
+ * So its ranges are needed only there. The same holds for the ways of keeping:
  *
  *     a..b    needed at        |------------------|
  *     a..j-1                       |----|              where checkpoint j may be best
@@ -47,8 +47,8 @@ static crn_span span_from(const narrowing *w, uint32_t a, uint32_t b, uint64_t l
 }
 
 static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
-    crn_curve limit = crn_piece_part_curve(w->above, a, b);
-    crn_curve rest = crn_piece_part_curve(w->below, a + 1, b);
+    crn_curve limit = crn_piece_range_curve(w->above, a, b);
+    crn_curve rest = crn_piece_range_curve(w->below, a + 1, b);
     for (uint32_t k = 0; k < w->chain->pieces[a].way_count; k++) {
         const crn_piece_way *way = &w->chain->pieces[a].ways[k];
         crn_span span = span_from(w, a, b, crn_piece_way_memory(w->chain, way, b));
@@ -58,15 +58,15 @@ static void ask_keeps(narrowing *w, uint32_t a, uint32_t b) {
 }
 
 static void ask_checkpoints(narrowing *w, uint32_t a, uint32_t b) {
-    crn_curve limit = crn_piece_part_curve(w->above, a, b);
+    crn_curve limit = crn_piece_range_curve(w->above, a, b);
     uint64_t gradient = crn_piece_gradient_after(w->chain, b), peak = 0;
     int64_t elapsed = 0;
     for (uint32_t j = a + 1; j <= b; j++) {
         uint64_t input = w->chain->pieces[j].input_bytes;
-        crn_curve early = crn_piece_part_curve(w->below, a, j - 1);
+        crn_curve early = crn_piece_range_curve(w->below, a, j - 1);
         peak = crn_piece_sweep_peak(w->chain, a, j, peak);
         elapsed += w->chain->pieces[j - 1].forward_time;
-        crn_span span = crn_curve_sum_below(crn_piece_part_curve(w->below, j, b), input, &early,
+        crn_span span = crn_curve_sum_below(crn_piece_range_curve(w->below, j, b), input, &early,
                                             elapsed, limit, span_from(w, a, b, gradient + peak));
         ask(w, j, b, span, input);
         ask(w, a, j - 1, span, 0);

@@ -16,10 +16,10 @@
 #define MOST_POINTS 512u      /* of a step function, if thinned; fewer on long chains: */
 #define MOST_WORK 65536u      /* points times pieces, */
 #define LEAST_POINTS 32u      /* but not fewer than this, */
-#define START_PART 2u         /* except for a start, which needs only a part of them */
+#define START_SHARE 2u        /* except for a start, which needs only some of them */
 #define MOST_TOTAL (1u << 24) /* points of all step functions together, if not thinned */
 #define LONG_CHAIN 128u       /* pieces */
-#define SHORT_PART 64u        /* see `longest` in piece_chain.h */
+#define SHORT_RANGE 64u       /* see `longest` in piece_chain.h */
 #define MOST_TRIES 64u        /* schedules measured with a uniform cost model */
 
 /* Kept from round to round, in the problem's scratch arena. */
@@ -31,7 +31,7 @@ typedef struct rounds {
 
 static uint32_t most_points(const crn_problem *problem, const crn_piece_chain *chain) {
     uint32_t points = CRN_MAX(CRN_MIN(MOST_POINTS, MOST_WORK / chain->count), LEAST_POINTS);
-    return problem->for_start ? points / START_PART : points;
+    return problem->for_start ? points / START_SHARE : points;
 }
 
 /* ---- Precise costs ---- */
@@ -41,7 +41,7 @@ static crn_piece_options first_options(const crn_problem *problem, const crn_pie
     if (chain->count <= LONG_CHAIN)
         return (crn_piece_options){.memory = memory, .whole = true, .max_total = MOST_TOTAL};
     return (crn_piece_options){
-        .memory = memory, .max_points = most_points(problem, chain), .longest = SHORT_PART};
+        .memory = memory, .max_points = most_points(problem, chain), .longest = SHORT_RANGE};
 }
 
 /* A schedule within `memory`, or the one of least memory. `nodes` stays empty if the table is not

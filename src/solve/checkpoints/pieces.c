@@ -4,7 +4,7 @@
  * independent segments. On other graphs the search starts from the answer of `feng`: independent
  * segments have the same value under this objective. The next stages can only lower it.
  *
- *     1. Stages: cuts through two topological orders (pieces_stages.c).
+ *     1. Stages: prefixes of two topological orders (pieces_stages.c).
  *     2. Scouting: what is kept under a limit on the components, by short annealing
  *        (pieces_anneal.c), for limits from 1/2 of feng's value downwards, each 11/12 of the last.
  *        The value jumps with the limit, as whole blocks of a network fit into a component or do
@@ -105,7 +105,7 @@ static void search_rounds(search *s, uint64_t rounds) {
     }
 }
 
-/* Remove single vertices from the best set while its value falls. Parts only grow. */
+/* Remove single vertices from the best set while its value falls. Components only grow. */
 static void descend(search *s) {
     const crn_acg *p = s->problem;
     uint32_t n = p->dag->vertex_count, since = 0;

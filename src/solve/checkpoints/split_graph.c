@@ -2,7 +2,7 @@
  *
  * A segment i -> j is a connected set of vertices that has no neighbours but its entry i and its
  * exit j. Cutting it out leaves a virtual edge i -> j in its place, and gives one component: the
- * set with i, j and that edge, after parallel edges in it became bonds. All segments are cut out,
+ * set with i, j and that edge, after parallel edges in it became bonds. All segments are split off,
  * inner ones first, until only source and target are left. Cutting changes neither the dominators
  * nor the exits of what remains, so the dominator tree is computed once.
  *
@@ -14,10 +14,10 @@
  *
  *         i                     a     b
  *       / | \                    \   /         The blocks of the sketch are {a, c}, {b, c} and
- *      a  b  d --> y              \ /          {c, d, outside}. Cut out are a and b, either as a
+ *      a  b  d --> y              \ /          {c, d, outside}. Split off are a and b, either as a
  *       \ | ^          sketch:     c --- d     segment i -> c. Then c and d remain: from them two
  *         c -----> x               |     |     vertices outside are reached, x and y. Were these
- *         |        ^              outside      one vertex, {c, d} would be cut out as well.
+ *         |        ^              outside      one vertex, {c, d} would be split off as well.
  *         p -------'                           (p was when c was the entry: a segment c -> x.)
  *
  * The sketch is connected: there is a path from everywhere to the outside, from the target through
@@ -27,15 +27,15 @@
  *   - for a vertex j not below i: a block that holds the outside, if all its edges to the outside
  *     go to j. To see this, every subtree keeps two different vertices among those it has edges
  *     to, the two whose parents are nearest to the source;
- *   - for a vertex j deeper below i, in the subtree of a child c: c is in the segment and cuts it
- *     in two segments i -> c and c -> j, either of which may be empty. Both are cut out already;
+ *   - for a vertex j deeper below i, in the subtree of a child c: c is in the segment and divides
+ * it in two segments i -> c and c -> j, either of which may be empty. Both are split off already;
  *     what is left is a passage, c alone between i and j.
  *
  * Invariant: when vertex i has been treated, no segment with entry i or an entry below i is left.
  * Every separating pair is the entry and exit of a segment. So nothing inside a segment can be
- * separated any more when it is cut out: with one vertex it is a triangle, with more it is rigid.
+ * separated any more when it is split off: with one vertex it is a triangle, with more it is rigid.
  *
- * All sketches together have O(n + m) edges, every vertex and edge is cut out once, and each new
+ * All sketches together have O(n + m) edges, every vertex and edge is split off once, and each new
  * edge replaces at least two. Only the dominator tree and the union-find that leads from a vertex
  * to the child above it cost a factor log n. */
 #include "solve/checkpoints/split_graph.h"
@@ -56,7 +56,7 @@ typedef struct splitter {
     uint32_t n;        /* number of vertices; also the number of the outside */
     uint32_t at_entry; /* the entry being treated */
     crn_split *out;
-    /* the graph that is left: edges by their ends; edges that were cut out are skipped */
+    /* the graph that is left: edges by their ends; edges that were split off are skipped */
     uint32_t *first_in, *first_out, *next_in, *next_out;
     uint8_t *gone;
     /* the dominator tree from its root, and per subtree: */
@@ -132,7 +132,7 @@ static uint32_t make_bond(splitter *s, uint32_t e, uint32_t component) {
     return joined;
 }
 
-/* Cut out an edge. `held` is NONE or an edge of the component that is parallel to it. Only edges
+/* Split off an edge. `held` is NONE or an edge of the component that is parallel to it. Only edges
  * that were made here have a bond as their first component. */
 static void take_edge(splitter *s, uint32_t e, uint32_t component, uint32_t *held) {
     s->gone[e] = 1;
@@ -146,8 +146,9 @@ static void take_edge(splitter *s, uint32_t e, uint32_t component, uint32_t *hel
     put(s, e, s->out->component[*held][0]);
 }
 
-/* Cut out the segment entry -> exit, given as a list of vertices. */
-static void cut_segment(splitter *s, uint32_t entry, uint32_t exit, uint32_t head, uint32_t last) {
+/* Split off the segment entry -> exit, given as a list of vertices. */
+static void split_segment(splitter *s, uint32_t entry, uint32_t exit, uint32_t head,
+                          uint32_t last) {
     const crn_graph_edge *edges = s->out->edges;
     uint32_t component = add_component(s, head == last ? CRN_SPLIT_POLYGON : CRN_SPLIT_RIGID);
     for (uint32_t v = head;; v = s->next[v]) {
@@ -262,14 +263,14 @@ static void treat_block(splitter *s, uint32_t root, const uint32_t *block, uint3
     for (uint32_t i = 0; i < count; i++) {
         uint32_t child = block[i], to = passage_to(s, child);
         if (to != NONE) {
-            cut_segment(s, entry, to, child, child);
+            split_segment(s, entry, to, child, child);
             s->head[child] = s->next[child];
         }
         append_list(s, &head, &last, child);
     }
     uint32_t exit = exit_of(s, root, block, count);
     if (exit != NONE) {
-        cut_segment(s, entry, exit, head, last);
+        split_segment(s, entry, exit, head, last);
     } else {
         s->next[s->last[entry]] = head;
         s->last[entry] = last;

@@ -103,7 +103,7 @@ int64_t crn_offload_polish(crn_offload_ordered *room, const crn_offload_chain *c
                            cairn_offload_release release, int64_t goal, uint64_t *work,
                            uint8_t *moved);
 
-/* The optimum if any part of an activation may be moved: theorem 2 of the paper. */
+/* The optimum if any share of an activation may be moved: theorem 2 of the paper. */
 CAIRN_MUST cairn_status crn_offload_fractional(crn_arena *arena, const crn_offload_chain *chain,
                                                int64_t *out);
 

@@ -1,9 +1,9 @@
 /* offload_best.c: the shortest schedule that Cairn can find.
  *
- * The paper's algorithms choose sets as if transfers could be cut, and run them in one fixed order.
- * Neither is optimal: a set that is best with interruptible transfers can be worse with whole ones,
- * and interleaving offloads with fetches can beat every ordered schedule (lemma 3 of the paper is
- * false; example E14: 10 against 12). So there are three stages:
+ * The paper's algorithms choose sets as if transfers could be interrupted, and run them in one
+ * fixed order. Neither is optimal: a set that is best with interruptible transfers can be worse
+ * with whole ones, and interleaving offloads with fetches can beat every ordered schedule (lemma 3
+ * of the paper is false; example E14: 10 against 12). So there are three stages:
  *
  *     1. all other algorithms; so this one is never longer than any of them
  *     2. the best sets polished by the makespan that will be run (offload_polish.c)

@@ -4,8 +4,8 @@
  * the offload of an activation that is there, or the fetch of one that is away. The future depends
  * on the past only through
  *
- *     place    next op; for each activation: here, away or back; the transfer under way
- *     times    now (last start), end of the running op, end of the transfer under way
+ *     place    next op; for each activation: here, away or back; the transfer in flight
+ *     times    now (last start), end of the running op, end of the transfer in flight
  *
  * Start times only grow, so all transfers but the last are over. Of two states with one place, the
  * one that is no later in all three times is at least as good: it can do what the other does, at
@@ -21,10 +21,10 @@ enum { MOST_LAYERS = 24, HERE = 0, AWAY = 1, BACK = 2 };
 
 typedef struct node {
     uint32_t next;     /* op */
-    uint32_t transfer; /* the activation under way, or n */
+    uint32_t transfer; /* the activation in flight, or n */
     uint8_t place[MOST_LAYERS];
     int64_t now, op_end, link_free;
-    int64_t away; /* bytes of all activations that are AWAY, under way or not */
+    int64_t away; /* bytes of all activations that are AWAY, in flight or not */
 } node;
 
 typedef struct memory_entry {
@@ -122,7 +122,7 @@ static bool hopeless(const search *s, const node *v) {
 
 /* ---- Events ---- */
 
-/* Bytes that are away at `time`, without those under way and without the input of an F that has not
+/* Bytes that are away at `time`, without those in flight and without the input of an F that has not
  * ended. */
 static int64_t away_at(const search *s, const node *v, int64_t time) {
     int64_t away = v->away;

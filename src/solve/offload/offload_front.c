@@ -23,7 +23,7 @@
  * is also dropped if a lower bound of its idle time reaches the idle time of a known set (that of
  * GREEDY).
  *
- * Three things are corrected. The backward wait includes exB. Waits use the positive parts of
+ * Three things are corrected. The backward wait includes exB. Waits use only what is positive of
  * out_late and back_late. The gap in the middle compares the needs of each side with the transfers
  * of the other (see close_gap).
  *
@@ -275,7 +275,7 @@ static cairn_status run_layer(programme *p, uint32_t i, uint32_t widest) {
 
 /* Idle time with the gap between F_L and B_L (equations 9 and 10, corrected). Offloads must end
  * before fetches begin; while the link is idle at the end of one side, ops of that side run without
- * waiting and bytes of the other side may still be under way, if the need leaves room for them. */
+ * waiting and bytes of the other side may still be in flight, if the need leaves room for them. */
 static int64_t close_gap(const programme *p, const state *s) {
     const crn_offload_chain *c = p->chain;
     uint32_t n = c->count;

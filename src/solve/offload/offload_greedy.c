@@ -1,7 +1,7 @@
 /* offload_greedy.c: GREEDY (Beaumont et al., section 4.2).
  *
- * If activations can be cut anywhere, it is best to move as little as possible, the first bytes
- * first: they can leave earliest and are needed last. Rounded up to whole activations:
+ * If any share of an activation can be moved, it is best to move as little as possible, the first
+ * bytes first: they can leave earliest and are needed last. Rounded up to whole activations:
  *
  *     x_0 x_1 .. x_k,  the smallest k whose sum reaches peak memory - memory.
  *

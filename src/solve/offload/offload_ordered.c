@@ -19,7 +19,7 @@
  *     - every F_j ends with its need still out, not yet fetched.
  *
  * With whole release all bytes of a transfer count as moved when it has ended; with fractional
- * release they count one by one. A schedule that moves only a part of the last activation gives the
+ * release they count one by one. A schedule that moves only some of the last activation gives the
  * fractional optimum (theorem 2).
  *
  * O(n log n): the needs of one side are looked up in the transfers of the other. */
@@ -100,8 +100,8 @@ static void add_transfer(side *s, uint32_t activation, int64_t ready, int64_t am
 static int64_t time_in_transfer(const crn_offload_ordered *room, const side *s, uint32_t k,
                                 int64_t bytes) {
     uint32_t activation = s->transfers[k];
-    int64_t part = room->whole ? room->amount[activation] : bytes - s->moved_before[k];
-    return s->transfer_start[activation] + part;
+    int64_t before = room->whole ? room->amount[activation] : bytes - s->moved_before[k];
+    return s->transfer_start[activation] + before;
 }
 
 /* The time when `bytes` are free, where 0 < bytes <= s->moved. It lies in the last transfer with

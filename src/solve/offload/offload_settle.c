@@ -18,11 +18,11 @@
 #include "solve/offload/offload_network.h"
 
 #define SPARE_ROUNDS 8u /* the share of the budget is found to a precision of 2^-8 */
-#define CUTS 4u         /* budgets tried within one limit of time */
+#define TRIALS 4u       /* budgets tried within one limit of time */
 
-/* A step may be longer by 1/part of its time, tried one after the other; 0: it may not be
+/* A step may be longer by 1/share of its time, tried one after the other; 0: it may not be
  * longer. */
-static const int64_t parts[] = {0, 1024, 512, 256, 128, 96, 64, 48, 32, 24, 16};
+static const int64_t shares[] = {0, 1024, 512, 256, 128, 96, 64, 48, 32, 24, 16};
 #define START_STRIDE 3u /* as a start, within a budget that can be reached: every third of them */
 
 /* Leave as much memory free in a pass as possible with a step within `limit`. */
@@ -148,7 +148,7 @@ static cairn_status try_within(settling *s, uint64_t budget, bool *fresh) {
  * limit, subtract the excess from the budget. */
 static cairn_status try_budgets(settling *s) {
     uint64_t budget = s->budget;
-    for (uint32_t round = 0; round < CUTS && !is_best(s); round++) {
+    for (uint32_t round = 0; round < TRIALS && !is_best(s); round++) {
         bool fresh;
         CRN_TRY(try_within(s, budget, &fresh));
         uint64_t less = fresh ? excess(s) : 0;
@@ -170,8 +170,8 @@ cairn_status crn_trips_settle(const crn_trips *trips, uint64_t budget,
     CRN_TRY(crn_trips_walk(trips, budget, choice, INT64_MAX, NULL, NULL, &shortest));
     bool few = trips->problem->for_start && trips->problem->budget >= trips->floor;
     uint32_t stride = few ? START_STRIDE : 1;
-    for (uint32_t i = 0; i < CRN_LENGTH(parts) && !is_best(&s); i += stride) {
-        s.limit = crn_add_time(shortest, parts[i] == 0 ? 1 : shortest / parts[i] + 1);
+    for (uint32_t i = 0; i < CRN_LENGTH(shares) && !is_best(&s); i += stride) {
+        s.limit = crn_add_time(shortest, shares[i] == 0 ? 1 : shortest / shares[i] + 1);
         for (s.first = 0; s.first < 2 && !is_best(&s); s.first++)
             CRN_TRY(try_budgets(&s));
     }

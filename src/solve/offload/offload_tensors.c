@@ -23,10 +23,10 @@
 
 #define MOST_WORK 24000000u /* ops and trips visited in one search */
 #define MOST_TRIALS 12000u  /* choices evaluated in one search */
-#define START_PART 8u       /* an eighth of them, as a start */
+#define START_SHARE 8u      /* an eighth of them, as a start */
 #define SEARCH_ROUNDS 6u    /* searches for one budget */
 #define START_ROUNDS 3u     /* the same, as a start */
-#define THRESHOLD_PART 256  /* at first a step may be longer by 1/256 of its time */
+#define THRESHOLD_SHARE 256 /* at first a step may be longer by 1/256 of its time */
 #define NEAR 24u            /* most exchanges are with one of this many neighbours */
 
 typedef struct search {
@@ -212,7 +212,7 @@ static cairn_status start_again(search *s, uint64_t budget) {
 static cairn_status find_best(search *s, uint64_t budget, bool first) {
     int64_t bound = crn_trips_bound(s->trips, budget);
     uint64_t trials = CRN_MIN(MOST_TRIALS, MOST_WORK / (s->trips->ops + s->trips->count + 1));
-    trials = s->problem->for_start ? trials / START_PART : trials;
+    trials = s->problem->for_start ? trials / START_SHARE : trials;
     s->best_time = first ? -1 : s->best_time;
     if (!first)
         CRN_TRY(start_again(s, budget));
@@ -222,7 +222,8 @@ static cairn_status find_best(search *s, uint64_t budget, bool first) {
     s->now_time = s->best_time;
     s->now_bytes = s->best_bytes;
     for (uint64_t k = 0; k < trials && s->best_time > bound && s->trips->count > 0; k++) {
-        int64_t threshold = s->best_time / THRESHOLD_PART * (int64_t)(trials - k) / (int64_t)trials;
+        int64_t threshold =
+            s->best_time / THRESHOLD_SHARE * (int64_t)(trials - k) / (int64_t)trials;
         if (crn_arena_ended(s->trips->problem->scratch))
             return CAIRN_ENOMEM;
         crn_trip_choice_copy(s->trips, &s->now, &s->trial);

@@ -55,7 +55,7 @@ void crn_complete_choice(const crn_trips *trips, uint64_t budget, crn_trip_choic
 
 typedef struct crn_ops_problem {
     cairn_offload_problem problem;
-    uint32_t *part_of; /* per trip: the activation that it is part of */
+    uint32_t *layer_of; /* per trip: the activation that it belongs to */
 } crn_ops_problem;
 
 CAIRN_MUST cairn_status crn_ops_problem_build(const crn_trips *trips, crn_ops_problem *out);

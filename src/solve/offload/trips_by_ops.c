@@ -1,7 +1,7 @@
 /* trips_by_ops.c: a network as an offloading chain whose layers are its forward ops.
  *
  * Layer i is forward op i with all of its backward ops. A tensor that may be offloaded
- * (offload_network.h) is part of x_i if op i is its last forward reader: it is away after F_i at
+ * (offload_network.h) belongs to x_i if op i is its last forward reader: it is away after F_i at
  * the earliest, and back before B_i. Its memory before that, or after its first backward reader,
  * counts as temporary memory of the ops in that time. So the memory of forward ops is exactly that
  * of the network, and that of backward ops at least as large. This chain is finer than the pieces
@@ -23,12 +23,12 @@ static cairn_status find_layers(const crn_trips *trips, uint32_t **out) {
     return CAIRN_OK;
 }
 
-/* Find for each trip the x that it is part of. */
+/* Find for each trip the x that it belongs to. */
 static void place_trips(const crn_trips *trips, const uint32_t *layer, crn_ops_problem *out) {
     for (uint32_t i = 0; i < trips->count; i++) {
         const crn_trip *trip = &trips->list[i];
         uint32_t last_reader = CRN_MAX(trip->leaves, 1) - 1;
-        out->part_of[i] = CRN_MAX(CRN_MAX(last_reader, trip->made), layer[trip->need]);
+        out->layer_of[i] = CRN_MAX(CRN_MAX(last_reader, trip->made), layer[trip->need]);
     }
 }
 
@@ -74,10 +74,10 @@ cairn_status crn_ops_problem_build(const crn_trips *trips, crn_ops_problem *out)
         return crn_fail(trips->problem->err, CAIRN_EINVAL, "the graph has no forward op");
     CRN_TRY(find_layers(trips, &layer));
     CRN_TRY(crn_offload_arrays_take(trips->problem->scratch, layers, &a));
-    CRN_TAKE(trips->problem->scratch, out->part_of, trips->count);
+    CRN_TAKE(trips->problem->scratch, out->layer_of, trips->count);
     place_trips(trips, layer, out);
     for (uint32_t i = 0; i < trips->count; i++)
-        a.x[out->part_of[i]] += trips->list[i].bytes;
+        a.x[out->layer_of[i]] += trips->list[i].bytes;
     fill_extra(trips, layer, &a);
     uint64_t all = fill_times(trips, layer, &a);
     out->problem = crn_offload_arrays_problem(&a, layers, trips->problem->machine, all);
@@ -95,7 +95,7 @@ cairn_status crn_choose_by_ops(const crn_ops_problem *chain, const crn_trips *tr
         goes[solution->transfers[k].activation] = true;
     cairn_offload_solution_destroy(solution);
     for (uint32_t i = 0; i < trips->count; i++)
-        choice->moved[i] = goes[chain->part_of[i]];
+        choice->moved[i] = goes[chain->layer_of[i]];
     crn_complete_choice(trips, budget, choice, room);
     return CAIRN_OK;
 }

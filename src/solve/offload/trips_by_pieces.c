@@ -4,7 +4,7 @@
  *
  *     network -> pieces -> x, y, exF, exB, uF, uB -> {x_1, x_4} -> tensors kept by pieces 0 and 3
  *
- * The tensors are then offloaded one by one (offload_network.h), which is not part of the model. If
+ * The tensors are then offloaded one by one (offload_network.h), which is not in the model. If
  * the answer leaves an op without memory, or if the problem is infeasible although the network is
  * not, the earliest tensors that help are added. */
 #include "solve/offload/trips_by_chain.h"

@@ -101,7 +101,7 @@ template <int N> INLINE void settle(float (&sums)[N]) {
         asm volatile("" : "+f"(sums[i])::"memory");
 }
 
-/* A matrix in shared memory: rows of 128 bytes whose eight pieces of 16 bytes are swizzled, eight
+/* A matrix in shared memory: rows of 128 bytes whose eight packs of 16 bytes are swizzled, eight
  * rows in 1024 bytes; `next`: bytes to the next 64 columns, if a product reads so many. */
 INLINE uint64_t matrix_at(uint32_t address, uint32_t next) {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(next >> 4) << 16 |

@@ -68,7 +68,7 @@ CRN_DEVICE void put_one(void *to, size_t index, float value) {
 #endif
 }
 
-/* The value as it would be read back after it was stored. Fused kernels round in this way what
+/* The value as it would be read back after it was stored. Fused kernels so round what
  * separate ones would have stored in between, so that both give the same bits. */
 CRN_DEVICE float as_stored(float value) {
 #if FORM_BF16

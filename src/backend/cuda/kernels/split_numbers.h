@@ -30,7 +30,7 @@ CRN_DEVICE void split_copy(float *to, const float *from, uint32_t there) {
                  : "memory");
 }
 
-/* All copies since the last call are a group; wait until at most `left` groups are under way. */
+/* All copies since the last call are a group; wait until at most `left` groups are in flight. */
 #define SPLIT_GROUP() asm volatile("cp.async.commit_group;\n" ::: "memory")
 #define SPLIT_WAIT(left) asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory")
 

@@ -1,4 +1,4 @@
-"""Attention's backward part in parts: the bits of the op, less memory, and only where a plan wants it."""
+"""The backward op of attention in slices: the bits of the op, less memory, and only where a plan wants it."""
 
 import copy
 import functools
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _arena, _parts
+from cairn import _arena, _slices
 from common import allocator_peak, compiled, same, with_cairn
 
 MODE = dict(mode="compiled")
@@ -48,7 +48,7 @@ def operands(batches=4, heads=6):
 
 class Form(unittest.TestCase):
     def form(self, arguments, target=OP):
-        return _parts.InParts(target, range(6), (2, 3), OP(*arguments))
+        return _slices.InSlices(target, range(6), (2, 3), OP(*arguments))
 
     def test_bits(self):
         arguments = operands()
@@ -57,7 +57,7 @@ class Form(unittest.TestCase):
         self.assertTrue(same(list(expected), list(form([None] * 3, *arguments))))
         self.assertTrue(same(list(expected), list(form([places[0], None, places[2]], *arguments))))
         self.assertTrue(torch.equal(places[0], expected[0]) and torch.equal(places[2], expected[2]))
-        self.assertTrue(_parts.is_same(form, arguments, {}))
+        self.assertTrue(_slices.is_same(form, arguments, {}))
 
     def test_other_bits_are_refused(self):
         """Of an op that repeats its bits, parts must have these bits; of one that does not, they must be close."""
@@ -73,10 +73,11 @@ class Form(unittest.TestCase):
         for call, expected in ((exact, False), (target, True), (lambda *given: target(*given, whole=1.1), False)):
             for name, value in packet.items():
                 setattr(call, name, value)
-            self.assertEqual(_parts.is_same(self.form(arguments, call), arguments, {}), expected)
+            self.assertEqual(_slices.is_same(self.form(arguments, call), arguments, {}), expected)
 
-    def test_number_of_parts(self):
-        self.assertEqual([_parts._parts_of(*shape) for shape in ((8, 16), (4, 32), (64, 16), (1, 12), (7, 5), (11, 3), (1, 1))],
+    def test_number_of_slices(self):
+        shapes = (8, 16), (4, 32), (64, 16), (1, 12), (7, 5), (11, 3), (1, 1)
+        self.assertEqual([_slices._slices_of(*shape) for shape in shapes],
                          [(8, 1), (4, 2), (8, 1), (1, 6), (7, 1), (1, 3), (1, 1)])
 
 
@@ -102,7 +103,7 @@ class Steps(unittest.TestCase):
         self.assertLessEqual(peak, plan.peak)
         self.assertGreater(peak, 0.99 * plan.peak)
         made_by = sum(s.bytes for op in plan.joint.ops if op.second is not None for s in op.outs) // 3
-        with mock.patch.object(_parts, "second_of", lambda op, table: None):
+        with mock.patch.object(_slices, "second_of", lambda op, table: None):
             for op in planner.joint.ops:
                 op.second = None
             whole = layout(planner.joint, planner.step.solve("none"), planner.alignment, planner.kept)
@@ -113,14 +114,14 @@ class Steps(unittest.TestCase):
         """Without an arena: where the workspace is what does not fit."""
         model, inputs = made()
         expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=2)
-        second_of = _parts.second_of
+        second_of = _slices.second_of
 
         def large(op, table):
             second = second_of(op, table)
             if second is not None:
                 op.workspace = second.workspace + (4 << 20)
             return second
-        with mock.patch.object(_parts, "second_of", large):
+        with mock.patch.object(_slices, "second_of", large):
             backend = cairn.backend(**MODE)
             with_cairn(model, inputs, backend, steps=1)
             self.assertEqual(backend.plans[0].second, set())

@@ -1,12 +1,12 @@
-"""Ops that may also run in parts, one after the other, with less memory.
+"""Ops that may also run in slices, one after the other, with less memory.
 
-The backward part of attention allocates its three results itself and, for sums in float32, a workspace as large as two of
-them. Batches and heads do not depend on each other. So it can run for some of them at a time, and each part is copied to
-its place in the results. Then only one part needs that memory, and the results can be where the plan wants them. A plan uses
+The backward op of attention allocates its three results itself and, for sums in float32, a workspace as large as two of
+them. Batches and heads do not depend on each other. So it can run for some of them at a time, and each slice is copied to
+its place in the results. Then only one slice needs that memory, and results can be where the plan wants them. A plan uses
 this form as another implementation of the op, where memory is short.
 
-A trial shows whether the form may be used. If the op gives the same bits in every run, its parts must give these bits. Some
-ops of libraries do not, because they add up in any order: then the parts must be as close to the op as its own runs are.
+A trial shows whether the form may be used. If the op gives the same bits in every run, its slices must give these bits. Some
+ops of libraries do not, because they add up in any order: then the slices must be as close to the op as its own runs are.
 """
 
 import collections
@@ -18,9 +18,9 @@ from . import _costs, _torch
 from ._geometry import FIXED
 from ._real import real_tensors
 
-PARTS = 8  # at most: with more the GPU has too little to do in each
+SLICES = 8  # at most: with more the GPU has too little to do in each
 _TRIALS = 3  # runs that show whether an op gives the same bits every time
-_CLOSE = 4  # times the distance of two runs that the parts may be away
+_CLOSE = 4  # times the distance of two runs that the slices may be away
 
 # The arguments that have batches and heads as their first two dimensions, by place; and those that must be absent.
 _BACKWARD = {"_scaled_dot_product_cudnn_attention_backward": (range(0, 6), (8, 9, 10)),
@@ -32,14 +32,14 @@ SECOND = "cairn_second"  # key of a node that has such a form: the form, and a n
 Second = collections.namedtuple("Second", "form time_ns workspace")
 
 
-class InParts:
-    """A backward part of attention as a function of the destinations of its results, None for new ones, and of its
+class InSlices:
+    """A backward op of attention as a function of the destinations of its results, None for new ones, and of its
     arguments. `like` are its results."""
     __module__ = "cairn_kernels"
 
-    def __init__(self, target, split, parts, like):
-        self.__name__ = self.__qualname__ = f"{target.overloadpacket.__name__}_in_{parts[0]}x{parts[1]}"
-        self.target, self._split, self._parts = target, split, parts
+    def __init__(self, target, split, slices, like):
+        self.__name__ = self.__qualname__ = f"{target.overloadpacket.__name__}_in_{slices[0]}x{slices[1]}"
+        self.target, self._split, self._slices = target, split, slices
         self._like = [(v.shape, v.stride(), v.dtype) for v in like]
 
     def __str__(self):
@@ -51,22 +51,22 @@ class InParts:
                    for given, (shape, stride, dtype) in zip(destinations, self._like)]
         wholes = [self._divided(arguments[place]) for place in self._split]
         places = list(map(self._divided, results))
-        for part in range(len(places[0])):
+        for at in range(len(places[0])):
             given = list(arguments)
             for place, whole in zip(self._split, wholes):
-                given[place] = whole[part]
+                given[place] = whole[at]
             for place, made in zip(places, self.target(*given, **keywords)):
-                place[part].copy_(made)
+                place[at].copy_(made)
             del given, made
         return tuple(results)
 
     def _divided(self, tensor):
-        batches, heads = self._parts
-        return [piece for some in tensor.chunk(batches) for piece in some.chunk(heads, 1)]
+        batches, heads = self._slices
+        return [one for some in tensor.chunk(batches) for one in some.chunk(heads, 1)]
 
 
 def form_of(node):
-    """A node's op in parts, or None."""
+    """A node's op in slices, or None."""
     packet = getattr(node.target, "overloadpacket", None)
     if getattr(packet, "__name__", None) not in _BACKWARD:
         return None
@@ -78,8 +78,8 @@ def form_of(node):
     if not all(isinstance(v, torch.Tensor) and v.dim() >= 3 and v.shape[:2] == values[0].shape[:2]
                for v in [values[place] for place in split] + list(like)):
         return None
-    parts = _parts_of(*values[0].shape[:2])
-    return InParts(node.target, split, parts, like) if parts != (1, 1) else None
+    slices = _slices_of(*values[0].shape[:2])
+    return InSlices(node.target, split, slices, like) if slices != (1, 1) else None
 
 
 def _drops(node):
@@ -87,24 +87,24 @@ def _drops(node):
     return node.args[names.index("dropout_p")] != 0.0
 
 
-def _parts_of(batches, heads):
-    """Into how many parts to divide batches and heads."""
+def _slices_of(batches, heads):
+    """Into how many slices to divide batches and heads."""
     def divisor(number, most):
         return max(n for n in range(1, most + 1) if number % n == 0)
-    first = divisor(batches, PARTS)
-    return first, divisor(heads, PARTS // first)
+    first = divisor(batches, SLICES)
+    return first, divisor(heads, SLICES // first)
 
 
 def is_same(form, arguments, keywords):
-    """Whether the parts give what the op gives: see above."""
+    """Whether the slices give what the op gives: see above."""
     runs = [form.target(*arguments, **keywords) for _ in range(_TRIALS)]
-    parts = form([None] * len(runs[0]), *arguments, **keywords)
-    if any(a.stride() != b.stride() or a.dtype != b.dtype for a, b in zip(parts, runs[0])):
+    slices = form([None] * len(runs[0]), *arguments, **keywords)
+    if any(a.stride() != b.stride() or a.dtype != b.dtype for a, b in zip(slices, runs[0])):
         return False
     if all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run)):
-        return all(map(torch.equal, parts, runs[0]))
+        return all(map(torch.equal, slices, runs[0]))
     distance = max(_distance(run, runs[0]) for run in runs[1:])
-    return _distance(parts, runs[0]) <= _CLOSE * distance
+    return _distance(slices, runs[0]) <= _CLOSE * distance
 
 
 def _distance(some, others):
@@ -113,7 +113,7 @@ def _distance(some, others):
 
 
 def offer(graph, table, learn):
-    """Measure the ops of a graph in parts, those of which a trial permits it."""
+    """Measure the ops of a graph in slices, those of which a trial permits it."""
     calls, found = fx.Graph(), {}
     for node in graph.nodes:
         form = form_of(node) if node.op == "call_function" else None
@@ -121,7 +121,7 @@ def offer(graph, table, learn):
             continue
         signature = _costs.signature_of(node)
         if signature not in found:
-            tried = table.tried("parts " + signature, lambda: _is_same(form, node))
+            tried = table.tried("slices " + signature, lambda: _is_same(form, node))
             found[signature] = _call_of(calls, form, node) if tried else None
         if found[signature] is not None:
             node.meta[SECOND] = form, found[signature]
@@ -143,7 +143,7 @@ def _call_of(graph, form, node):
 
 
 def second_of(op, table):
-    """The form in parts of an op as its second implementation, or None."""
+    """The form in slices of an op as its second implementation, or None."""
     form, call = op.node.meta.get(SECOND, (None, None))
     signature = None if form is None else _costs.signature_of(call)
     if signature is None or signature in table.guesses:
