@@ -13,7 +13,7 @@ import itertools
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from . import _check, _norms, _onto, _torch
+from . import _check, _norms, _onto, _pairs, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -314,14 +314,23 @@ class ArenaWriter(Writer):
             self.in_arena.discard(s)
             return None
         self.in_arena.add(s)
+        self._address[s] = offset
         like, size = s.like, s.like.untyped_storage().nbytes()
         new = self.graph.call_function(at, (self._base(), offset, size, like.dtype, place_of(like)))
         new.meta["val"] = like
         return new
 
     def graphs(self):
-        self.in_arena = set()
+        self.in_arena, self._address = set(), {}
         return super().graphs()
+
+    def _ranges(self, storages):
+        """Where storages are in the arena, of those that are."""
+        return [(self._address[s], self._address[s] + s.bytes) for s in storages if s in self.in_arena]
+
+    def _finish(self):
+        self.fused += _pairs.join(self.graph, Onto, at)
+        super()._finish()
 
     def _emit_run(self, op, inplace):
         if self.step in self.plan.layout.cleared:
@@ -354,7 +363,9 @@ class ArenaWriter(Writer):
             destinations[s.slot] = self._destination(s)
         if place is not None:
             destinations[0] = arguments[place]
-        return self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
+        new = self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
+        new.meta[_pairs.READS], new.meta[_pairs.WRITES] = self._ranges(op.reads), self._ranges(op.outs + op.beside)
+        return new
 
     def _in_slices(self, op, arguments, keywords):
         destinations = [None] * len(op.node.meta["val"])
@@ -364,8 +375,12 @@ class ArenaWriter(Writer):
 
     def _overwrite(self, op, arguments, keywords, place):
         new = super()._overwrite(op, arguments, keywords, place)
-        if self.joint.of_node[op.node.args[place]][0] in self.in_arena:
+        storage = self.joint.of_node[op.node.args[place]][0]
+        if storage in self.in_arena:
             self.in_arena.add(op.outs[0])
+            self._address[op.outs[0]] = self._address[storage]
+            if _pairs.WRITES in new.meta:
+                new.meta[_pairs.WRITES] = self._ranges(op.outs + op.beside)
         return new
 
     def _emit_move(self, kind, s):

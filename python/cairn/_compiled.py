@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _rows, _slices
+from . import _inductor, _pairs, _rows, _slices
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
@@ -38,6 +38,7 @@ class Kernel:
         self.graph, self.given = graph, given
         self.forms = [_inductor.Form(graph, given), *_forms_of(graph, given)]
         self.form, self.chosen, self.times = self.forms[0], len(self.forms) == 1, {}
+        self.used, self._plain = False, None  # by a step that was captured
 
     def __str__(self):
         """For signatures: each form has costs of its own."""
@@ -55,8 +56,19 @@ class Kernel:
 
     def unite(self):
         """Add the form that is one kernel."""
-        self.forms.append(_inductor.United(self.graph, self.given))
-        self.chosen = False
+        self.more_forms([_inductor.United(self.graph, self.given)])
+
+    def plain_forms(self):
+        """Forms of ours, for pairs."""
+        if self._plain is None:
+            here = self.given and _rows.available(self.given[0].device)
+            self._plain = _rows.plain_forms(self.graph) if here else []
+        return self._plain
+
+    def more_forms(self, forms):
+        """Add forms, of which the fastest is to be chosen."""
+        self.forms += forms
+        self.chosen &= not forms
 
     def outputs(self):
         """The nodes of the results."""
@@ -99,11 +111,11 @@ class _Form:
         return tuple(self.form(list(arguments)))
 
 
-def choose_forms(kernels, table, learn):
-    """Of every kernel with several forms take the one that is measured to be the fastest, once."""
+def choose_forms(kernels, table, learn, pairs=()):
+    """Of every kernel with several forms take the one that is measured to be the fastest, once; and pairs that pay."""
     graph, made = fx.Graph(), {}
-    for kernel in kernels:
-        for form in kernel.forms if not kernel.chosen else ():
+    for kernel in [*(kernel for kernel in kernels if not kernel.chosen), *pairs]:
+        for form in kernel.forms:
             arguments = []
             for value in kernel.given:
                 arguments.append(graph.placeholder(f"a{len(graph.nodes)}"))
@@ -123,6 +135,9 @@ def choose_forms(kernels, table, learn):
         if not kernel.chosen:
             kernel.times = {form.name: time_of(form) for form in kernel.forms}
             kernel.form, kernel.chosen = min(kernel.forms, key=lambda form: kernel.times[form.name]), True
+    fixed: set = set()
+    for pair in pairs:
+        pair.choose(time_of, table, fixed)
 
 
 class Onto:
@@ -259,7 +274,10 @@ def capture(gm, num_fwd_outputs, options, learn):
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
-    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True))
+    pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
+    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True), pairs)
+    for kernel in kernels:
+        kernel.used = True
     made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)

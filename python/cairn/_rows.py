@@ -30,6 +30,8 @@ LONGEST = 8192  # columns of a row that a program can hold
 TILE = 1024  # columns at a time where rows have no sums
 # Elements of a matrix that a program has at a time, programs, stages of loads ahead of the arithmetic. The fastest is used.
 SHAPES = ((2048, 528, 1), (4096, 264, 1), (2048, 528, 3))
+# The same where nothing is summed over rows: a program has these elements and no more.
+PLAIN = ((2048, 1 << 15, 1), (4096, 1 << 15, 1))
 
 _BINARY = {"aten.add": "({} + {})", "aten.sub": "({} - {})", "aten.mul": "({} * {})", "aten.div": "({} / {})",
            "aten.gt": "({} > {})", "aten.ge": "({} >= {})", "aten.lt": "({} < {})", "aten.le": "({} <= {})",
@@ -43,6 +45,11 @@ _SAME = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "at
          "prims.convert_element_type", "aten._to_copy"}
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _TRITON = {torch.float32: "tl.float32", torch.bfloat16: "tl.bfloat16", torch.float16: "tl.float16", torch.bool: "tl.int1"}
+
+
+def stored(value):
+    """In a graph: a result of the same kernel as another kernel would read it, rounded as it was stored."""
+    return value
 
 
 class NoForm(Exception):
@@ -101,12 +108,12 @@ class Rows:
                 self.sums.append(node)
                 self.late.add(node)
             return
-        _need(bool(_expression(node, lambda argument: "x")))
+        _need(node.target is stored or bool(_expression(node, lambda argument: "x")))
         kinds = {self.kind[i] for i in node.all_input_nodes}
         if late:
             _need(kinds <= {COLUMN, ONE})
             self.late.add(node)
-        if name in _SAME:
+        if name in _SAME or node.target is stored:
             _need(kinds == {self.kind[node]})
 
 
@@ -228,10 +235,22 @@ class Writer:
             else:
                 operand = f"tl.where(cm, {operand}, 0.0)" if self.masked else operand
                 self.lines.append(f"{indent}{name} = tl.sum({operand}, 1, keep_dims=True){scaled}")
+        elif node.target is stored:
+            self.lines.append(f"{indent}{name} = {self._stored(node)}")
         elif r.halves and _erf_operand(node) is not None:
             self.lines.append(f"{indent}{name} = one_plus_erf({self.name[_erf_operand(node)]})")
         else:
             self.lines.append(f"{indent}{name} = {_expression(node, self.value)}")
+
+    def _stored(self, node):
+        """A result as it was stored. In single precision it is loaded: otherwise the compiler could join the last product
+        that made it and the first sum that reads it, and round once."""
+        made, dtype = node.args[0], node.meta["val"].dtype
+        if dtype != torch.float32:
+            return f"{self.name[made]}.to({_TRITON[dtype]}).to(tl.float32)"
+        kind = self.rows.kind[made]
+        mask = f", {_MASK[kind]}, other=0.0" if self.masked and _MASK[kind] else ""
+        return f"tl.load(out_{self.rows.outs.index(made)} + {_INDEX[kind]}{mask})"
 
     def _columns(self):
         self.lines.append("    c = tl.program_id(0) * TILE + tl.arange(0, TILE)[None, :]")
@@ -249,7 +268,8 @@ class Writer:
             if r.kind[n] in (COLUMN, ONE):
                 self._load(n, "    ")
         self.lines += [f"    sum_{self.name[n]} = tl.zeros([STEP, TILE], tl.float32)" for n in r.sums]
-        bounds = f"first, min(first + {self.each}, {r.rows}), STEP"
+        exact = self.programs * self.each == r.rows
+        bounds = f"first, first + {self.each}, STEP" if exact else f"first, min(first + {self.each}, {r.rows}), STEP"
         loop = f"range({bounds})" if self.stages == 1 else f"tl.range({bounds}, num_stages={self.stages})"
         self.lines += [f"    first = tl.program_id(1) * {self.each}",
                        f"    for start in {loop}:",
@@ -257,18 +277,32 @@ class Writer:
         for n in r.given:
             if r.kind[n] in (FULL, ROW):
                 self._load(n, "        ")
-        for n in early:
-            self._compute(n, "        ")
-        for place, n in enumerate(r.outs):
-            if n not in r.late:
-                _need(r.kind[n] in (FULL, ROW))
-                self._store(n, place, "        ")
+        self._each_row(early)
         mask = ", cm" if self.masked else ""
         for k, n in enumerate(r.sums):
             self.lines.append(f"    tl.store(partial + ({k} * {self.programs} + tl.program_id(1)) * {r.columns} + c, "
                               f"tl.sum(sum_{self.name[n]}, 0, keep_dims=True){mask})")
         self._finish(late)
         return "\n".join(self.lines) + "\n"
+
+    def _each_row(self, nodes):
+        """Compute nodes, and store results when all are known, but those before that are read again."""
+        r, known, done = self.rows, set(), set()
+
+        def store():
+            for place, n in enumerate(r.outs):
+                if n not in r.late and n in known and n not in done:
+                    _need(r.kind[n] in (FULL, ROW))
+                    self._store(n, place, "        ")
+                    done.add(n)
+        for n in nodes:
+            if n.target is stored and n.args[0] not in done:
+                _need(n.args[0] in r.outs)
+                store()
+                self.lines.append("        tl.debug_barrier()")
+            self._compute(n, "        ")
+            known.add(n)
+        store()
 
     def _finish(self, late):
         """The second kernel, which adds up strips and computes what follows."""
@@ -321,7 +355,7 @@ class Form:
     """A group as these kernels. The same interface as _inductor.Form."""
 
     def __init__(self, graph, rows, shape):
-        self.name = f"rows{shape[0]}" + (f"ahead{shape[2]}" if shape[2] > 1 else "")
+        self.name = ("plain" if shape in PLAIN else "rows") + str(shape[0]) + (f"ahead{shape[2]}" if shape[2] > 1 else "")
         self._writer, self._module = Writer(rows, *shape), None
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]
@@ -357,6 +391,16 @@ class Form:
             if rows.sums:
                 module.finish[-(-rows.columns // FEW), 1](*given, TILE=FEW, MANY=MANY)
         return outs
+
+
+def plain_forms(graph):
+    """The forms of a graph in which nothing is summed over rows, by the number of elements of a program."""
+    nodes = [n for n in graph.nodes if n.op == "call_function"]
+    rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
+    try:
+        return [] if rows is None or rows.sums or not rows.given else [Form(graph, rows, shape) for shape in PLAIN]
+    except NoForm:
+        return []
 
 
 def forms_of(graph):

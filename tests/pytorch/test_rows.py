@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import cairn
-from cairn import _compiled, _embedding, _inductor, _library, _rows, _slopes
+from cairn import _compiled, _embedding, _inductor, _library, _pairs, _rows, _slopes
 from common import allocator_peak, compiled, same
 import fake_triton
 from small_models import GPT
@@ -178,6 +178,81 @@ class Steps(unittest.TestCase):
             self.assertEqual(kernel.form.name, expected)
             # The costs of a form are not those of another.
             self.assertEqual(str(kernel).endswith("/" + expected), expected != "inductor")
+
+
+class Normed(torch.nn.Module):
+    """Layers with RMS norms of their sums."""
+
+    def __init__(self, width=32, layers=3):
+        super().__init__()
+        self.norms = torch.nn.ModuleList(torch.nn.RMSNorm(width, eps=1e-5) for _ in range(layers))
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(layers))
+
+    def forward(self, x):
+        for norm, layer in zip(self.norms, self.layers):
+            x = x + layer(norm(x))
+        return x.float().square().mean()
+
+
+class Pairs(unittest.TestCase):
+    def gradients(self, model, x, budget, arena):
+        """Gradients of a step, and how often two kernels ran as one."""
+        mine, count, run = copy.deepcopy(model), [0], _pairs.Pair.__call__
+
+        def counted(pair, *given):
+            count[0] += 1
+            return run(pair, *given)
+        with unittest.mock.patch.object(_pairs.Pair, "__call__", counted):
+            backend = cairn.backend(budget, mode="compiled", arena=arena)
+            loss = compiled(mine, backend)(x)
+            loss.backward()
+        return [loss.detach()] + [p.grad for p in mine.parameters()], count[0]
+
+    def test_steps(self):
+        """The sum and the statistics of a norm and what is made of them are one kernel where they follow each other in an
+        arena. The bits are those of the kernels apart."""
+        for dtype in (torch.float32, torch.bfloat16):
+            torch.manual_seed(0)
+            model, x = Normed().to(DEVICE, dtype), torch.randn(4, 32, 32).to(DEVICE, dtype)
+            with unittest.mock.patch.multiple(_pairs, GAIN=1e9, LOSS=1e9), \
+                    unittest.mock.patch.dict(_pairs._pairs, clear=True), \
+                    unittest.mock.patch.dict(_compiled._kernels, clear=True):
+                expected, none = self.gradients(model, x, None, False)
+                self.assertEqual(none, 0)
+                for budget, least in ((None, 2), ("90%", 1)):
+                    found, count = self.gradients(model, x, budget, True)
+                    self.assertGreaterEqual(count, least)
+                    self.assertTrue(same(found, expected))
+
+    def test_not_faster(self):
+        """A pair that takes as long as two kernels, or whose kernels would be slower apart, is not used."""
+        def sums(a, b):
+            x = a + b
+            return x, x.square().mean(-1, True)
+
+        def scaled(x, m):
+            return (x * torch.rsqrt(m),)
+        given = [torch.randn(64, 32), torch.randn(64, 32)]
+        first, second = (_compiled.Kernel(name, graph, [n.meta["val"] for n in graph.nodes if n.op == "placeholder"])
+                         for name, graph in (("a", graph_of(sums, given)), ("b", graph_of(scaled, list(sums(*given))))))
+        pair = _pairs.Pair(first, second, ((0, 0), (1, 1)))
+
+        class Table:
+            outcome = True
+
+            def tried(self, what, trial):
+                return self.outcome and trial()
+        for kernel in (first, second):
+            kernel.more_forms(kernel.plain_forms())
+        for both, ours, outcome, name in ((7, 4.2, True, "plain4096"), (7, 4.2, False, None), (9, 4.2, True, None),
+                                          (7, 5, True, None)):
+            times = dict(inductor=4, plain2048=9, plain4096=ours)
+            first.form, second.form, pair.form, Table.outcome = first.forms[0], second.forms[0], None, outcome
+            pair.choose(lambda form: both if form in pair.forms else times[form.name], Table(), set())
+            self.assertEqual(getattr(pair.form, "name", None), name)
+            self.assertEqual({first.form.name, second.form.name}, {name or "inductor"})
+        made = [t.to(DEVICE) for t in given]
+        torch.testing.assert_close(pair.forms[0](made), [t for t in (*sums(*made), *scaled(*sums(*made)))])
 
 
 class Slopes(unittest.TestCase):
