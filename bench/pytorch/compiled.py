@@ -303,7 +303,8 @@ def warm(args):
 
 
 def columns(args):
-    """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products."""
+    """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products. And
+    products that are added to a matrix, against products and sums apart."""
     import torch
     gradient = lambda dy, x: ((dy.float() * x.float()).sum(0), dy.float().sum(0))
     compiled = torch.compile(gradient, dynamic=False)
@@ -315,6 +316,13 @@ def columns(args):
         ways["inductor"] = lambda one=ways["inductor"]: one(dy)
         with device_lock(args):
             say(network="columns", row=str(shape), **{name: microseconds(torch, way) for name, way in ways.items()})
+    half = dict(device=args.device, dtype=torch.bfloat16)
+    one, sums = torch.randn(8192, 2048, **half), torch.zeros(8192, 2048, **half)
+    for inner in (512, 2048, 5632):  # gradients of what several layers read
+        a, b = torch.randn(8192, inner, **half), torch.randn(inner, 2048, **half)
+        ways = dict(product=lambda: torch.mm(a, b, out=one), added=lambda: sums.addmm_(a, b), sum=lambda: torch.add(one, sums))
+        with device_lock(args):
+            say(network="columns", row=str((8192, inner, 2048)), **{name: microseconds(torch, way) for name, way in ways.items()})
 
 
 def microseconds(torch, call, runs=20):
