@@ -24,7 +24,7 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
-LONG = 8  # steps after which a result of an op that allocates is worth a copy
+PRICE = 4  # of this many bytes beside the arena the allocator may lose one, in gaps
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
@@ -33,8 +33,8 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
     is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `tight`:
-    results of ops that insist on allocating are copied into the arena if they are kept for long; `copied` are those. And
-    all ops that can run in slices (_slices.py) do; `second` are their steps, which take `slower_ns` longer."""
+    results of ops that insist on allocating are copied into the arena; `copied` are those. And all ops that can run in
+    slices (_slices.py) do; `second` are their steps, which take `slower_ns` longer."""
 
     def __init__(self, joint, solution, alignment, kept, tight=False):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
@@ -61,7 +61,7 @@ class Layout:
                 self.second.add(i)
                 self.slower_ns += op.second.time_ns - op.time_ns
             second = i in self.second
-            self.workspace[i] = self._rounded(op.second.workspace if second else op.workspace)
+            self.workspace[i] = self._rounded(self._workspace(op, second))
             for s in op.beside:
                 if number not in ran and self._can_place(op, s, second=second):
                     began[s.index] = i
@@ -83,12 +83,17 @@ class Layout:
             elif kind == lib.FETCH or kind == lib.RUN \
                     and self._can_place(ops[number], s, inplace, first in self.second):
                 self.placed[first, s] = size, first, last
-            elif self.tight and kind == lib.RUN and last - first > LONG and self._can_copy(ops[number], s):
+            elif self.tight and kind == lib.RUN and last > first and self._can_copy(ops[number], s):
                 self.placed[first, s] = size, first, last
                 self.copied.add((first, s))
                 self.workspace[first] += size
             else:
                 self.others.append((size, first, last))
+
+    def _workspace(self, op, second):
+        if second:
+            return op.second.workspace
+        return op.node.target.beside(op.workspace, self.joint.table) if is_kernel(op) else op.workspace
 
     def _can_copy(self, op, s):
         return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
@@ -194,12 +199,13 @@ class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
     def _laid(self, solution, size=None):
-        """The solution with its layout: not the tight one if that fits into `size`, or nothing is gained by it."""
+        """The solution with its layout: the tight one if the other does not fit into `size`, and it does or is smaller."""
         if not hasattr(solution, "layout"):
             solution.layout = Layout(self.joint, solution, self.alignment, self.kept)
-            if size is not None and solution.layout.total > size:
+            if size is not None and solution.layout.total + solution.layout.beside // PRICE > size:
                 other = Layout(self.joint, solution, self.alignment, self.kept, tight=True)
-                solution.layout = min(solution.layout, other, key=lambda layout: layout.total)
+                solution.layout = min(solution.layout, other, key=lambda layout: (max(layout.total - size, 0),
+                                                                                  layout.total + layout.beside // PRICE))
             solution.time_ns += solution.layout.slower_ns
             solution.live, solution.peak = solution.peak, solution.layout.total
         return solution

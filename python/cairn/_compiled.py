@@ -17,6 +17,7 @@ from . import _inductor, _pairs, _rows, _slices
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
+from ._peak import peak_of
 from ._plan import alignment_of
 from ._real import random_like, real_tensors
 
@@ -83,6 +84,12 @@ class Kernel:
     def onto(self, destinations, *arguments):
         """Run with a tensor, or None, as the destination of every result. It may be an argument that it may overwrite."""
         return tuple(self.form.onto(destinations, list(arguments)))
+
+    def beside(self, workspace, table):
+        """What a run allocates whose results have destinations. It is more than the workspace where the code allocates a
+        result only when it has freed other memory, as then the two are not alive together."""
+        found = table.tried(f"beside {self}", lambda: peak_beside(self)) if workspace else 0
+        return max(workspace, found or 0)
 
     def overwrites(self, place, table):
         """Whether the first result can be written over an argument. It is the same code, so the bits are the same, unless
@@ -167,6 +174,19 @@ def tried_over(kernel, place):
             raise
         except RuntimeError:
             return False
+
+
+def peak_beside(kernel):
+    """The most that a kernel allocates besides results, all that it can place being placed."""
+    outputs, device = [n.meta["val"] for n in kernel.outputs()], kernel.given[0].device
+    placeable = kernel.placeable()
+    with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
+        given = [random_like(value) for value in kernel.given]
+        places = [random_like(value) if place in placeable else None for place, value in enumerate(outputs)]
+        others = sum(-(-v.untyped_storage().nbytes() // alignment_of(device)) * alignment_of(device)
+                     for v, place in zip(outputs, places) if place is None)
+        kernel.onto(places, *given)  # the first run loads the code
+        return max(peak_of(lambda: kernel.onto(places, *given), device) - others, 0)
 
 
 _kernels: dict = {}  # by their key: equal groups, of any step of the process, share one
@@ -272,6 +292,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
     learn(gm, table, device, alignment_of(device), runs_as_it_is)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
+    _results_early(fused.graph)
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
@@ -286,6 +307,30 @@ def capture(gm, num_fwd_outputs, options, learn):
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
+
+
+def _results_early(graph):
+    """Matrix products that only the caller gets, gradients of weights, run as soon as their operands are there. Autograd
+    has them after the gradient of the layer's input; but then that one and what the layer has read, which is the other
+    operand, are in memory at the same time."""
+    nodes = list(graph.nodes)
+    place, output = {node: at for at, node in enumerate(nodes)}, nodes[-1]
+
+    def is_view(node):
+        return node.target is operator.getitem or getattr(node.target, "is_view", False)
+
+    def views_of(node, after):
+        """The views that a node reads, each before those of it, as far as they come after a place."""
+        return [v for i in node.all_input_nodes if is_view(i) and place[i] > after for v in [*views_of(i, after), i]]
+
+    def maker(node):
+        return maker(node.args[0]) if is_view(node) else place[node]
+    for node in [n for n in nodes if n.target is aten.mm.default and set(n.users) == {output}]:
+        after = max(map(maker, node.all_input_nodes))
+        last = nodes[after]
+        for moved in dict.fromkeys([*views_of(node, after), node]):
+            last.append(moved)
+            last = moved
 
 
 def is_kernel(op):

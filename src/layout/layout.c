@@ -9,7 +9,8 @@
  * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
  * comes a search: fix the size of the arena a hundredth above the live peak, which is what is
  * promised, and move a lifetime that does not fit before one that is live with it, again and again,
- * until all fit or the limit of work is reached; then the same with a smaller or larger size. The
+ * until all fit or the limit of work is reached; then the same with a smaller or larger size. Where
+ * the promised size is not reached, what stays to the end is placed from the top of the arena. The
  * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
  * place all, with a small constant: the test of two lifetimes is two comparisons; for the longest
  * first there are quicker algorithms (long_first.h), and where there are very many it is the only
@@ -26,6 +27,8 @@
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
 #define WORK 10000000u         /* for another size, and where the search is to be short */
 #define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
+#define CLOSE 500u             /* the search from both ends is as exact as this share of the peak */
+#define UNIT 4096u             /* of its sizes, so that what is placed from the top is aligned */
 #define PHASE 512u             /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
@@ -52,6 +55,7 @@ typedef struct waiting {
     uint64_t bytes;
     uint32_t first, last;
     uint32_t index; /* of the lifetime */
+    bool high;      /* it gets the highest offset where it fits, not the lowest */
 } waiting;
 
 typedef struct placing {
@@ -61,6 +65,8 @@ typedef struct placing {
     uint32_t most_alive; /* lifetimes at one step */
     uint64_t enough;     /* no need to go below this */
     bool brief;
+    bool two_ended;  /* what stays to the end is placed from the top */
+    uint32_t end;    /* the last step */
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
     uint32_t *start;   /* the best of the simple orders, from which a search starts */
@@ -111,6 +117,8 @@ static cairn_status find_peak(placing *p, crn_arena *scratch) {
         p->most_alive = CRN_MAX(p->most_alive, alive);
         p->peak = CRN_MAX(p->peak, live);
     }
+    for (uint32_t i = 0; i < p->count; i++)
+        p->end = CRN_MAX(p->end, p->lifetimes[i].last);
     return CAIRN_OK;
 }
 
@@ -138,9 +146,9 @@ static void sort_by_keys(placing *p, keyed *work) {
         p->order[i] = work[i].index;
 }
 
-enum { BY_DURATION, BY_BYTES, BY_AREA, BY_START, ORDERS };
+enum { BY_DURATION, BY_BYTES, BY_AREA, BY_START, ORDERS, STAYING_FIRST };
 
-static uint64_t key_of(const cairn_lifetime *life, int order) {
+static uint64_t key_of(const cairn_lifetime *life, int order, uint32_t end) {
     uint64_t duration = (uint64_t)life->last - life->first + 1, area;
     switch (order) {
     case BY_DURATION:
@@ -149,12 +157,22 @@ static uint64_t key_of(const cairn_lifetime *life, int order) {
         return life->bytes;
     case BY_AREA:
         return crn_mul_u64(duration, life->bytes, &area) ? area : UINT64_MAX;
+    case STAYING_FIRST: /* of these the earliest, of the others the longest, then the largest */
+        return life->last == end ? UINT64_MAX - life->first
+                                 : duration << 32 | CRN_MIN(life->bytes >> 6, UINT32_MAX);
     default:
         return UINT32_MAX - life->first;
     }
 }
 
 /* ---- Placing ---- */
+
+static void insert(placed *stack, uint32_t count, placed one) {
+    uint32_t at = count;
+    for (; at > 0 && stack[at - 1].from > one.from; at--)
+        stack[at] = stack[at - 1];
+    stack[at] = one;
+}
 
 /* Give a lifetime the lowest offset where it fits, if it then ends within `target`. `stack` has
  * those placed before, and gets it where the order of offsets wants it; it has room for one more,
@@ -176,10 +194,24 @@ static bool put_lowest(placed *stack, uint32_t count, const waiting *life, uint6
     if (end > target)
         return false;
     uint64_t from = end - life->bytes;
-    uint32_t at = count;
-    for (; at > 0 && stack[at - 1].from > from; at--)
-        stack[at] = stack[at - 1];
-    stack[at] = (placed){from, end, life->first, life->last, count};
+    insert(stack, count, (placed){from, end, life->first, life->last, count});
+    *offset = from;
+    return true;
+}
+
+/* The same with the highest offset. Those placed before are met in the order of falling offsets, so
+ * none of them reaches above one that was met before. */
+static bool put_highest(placed *stack, uint32_t count, const waiting *life, uint64_t target,
+                        uint64_t *offset) {
+    uint64_t end = target;
+    for (const placed *p = stack + count; p-- > stack && end >= life->bytes;)
+        if (p->first <= life->last && p->last >= life->first && p->from < end &&
+            p->to > end - life->bytes)
+            end = p->from;
+    if (end < life->bytes)
+        return false;
+    uint64_t from = end - life->bytes;
+    insert(stack, count, (placed){from, end, life->first, life->last, count});
     *offset = from;
     return true;
 }
@@ -194,28 +226,36 @@ static void keep_best(placing *p, uint64_t arena) {
 static void queue_up(placing *p, const uint32_t *order) {
     for (uint32_t k = 0; k < p->count; k++) {
         const cairn_lifetime *life = &p->lifetimes[order[k]];
-        p->queue[k] = (waiting){life->bytes, life->first, life->last, order[k]};
+        p->queue[k] = (waiting){life->bytes, life->first, life->last, order[k],
+                                p->two_ended && life->last == p->end};
     }
 }
 
 /* Place from `turn` on, up to the first that would not end within `target`; returns its turn. */
 static uint32_t place_within(placing *p, uint32_t turn, uint64_t target) {
-    for (uint32_t k = turn; k < p->count; k++)
-        if (!put_lowest(p->stack, k, &p->queue[k], target, &p->offsets[p->queue[k].index]))
+    for (uint32_t k = turn; k < p->count; k++) {
+        const waiting *next = &p->queue[k];
+        if (!(next->high ? put_highest : put_lowest)(p->stack, k, next, target,
+                                                     &p->offsets[next->index]))
             return k;
+    }
     return p->count;
+}
+
+/* All are placed: keep the result. */
+static void keep_placed(placing *p) {
+    uint64_t arena = 0;
+    for (uint32_t i = 0; i < p->count; i++)
+        arena = CRN_MAX(arena, p->offsets[i] + p->lifetimes[i].bytes);
+    keep_best(p, arena);
 }
 
 /* Place all in the present order; keep the result if it is the best so far. Ends early when it
  * cannot be. */
 static void place_all(placing *p) {
-    uint64_t arena = 0;
     queue_up(p, p->order);
-    if (place_within(p, 0, p->best) < p->count)
-        return;
-    for (uint32_t i = 0; i < p->count; i++)
-        arena = CRN_MAX(arena, p->offsets[i] + p->lifetimes[i].bytes);
-    keep_best(p, arena);
+    if (place_within(p, 0, p->best) == p->count)
+        keep_placed(p);
 }
 
 /* The same for the first order, the longest first, which has quick algorithms. */
@@ -282,7 +322,10 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
         if (k == p->count) {
             for (uint32_t i = 0; i < p->count; i++)
                 p->order[i] = p->queue[i].index;
-            place_all(p);
+            if (p->two_ended)
+                keep_placed(p);
+            else
+                place_all(p);
             return;
         }
         uint32_t draws = rounds++ / PHASE % 2 == 0 ? LATE_DRAWS : 1;
@@ -327,8 +370,33 @@ static void search_for_less(placing *p) {
         reached = aim_at(p, less[slow ? CRN_LENGTH(less) - 1 - i : i], WORK, &rng) || !slow;
 }
 
+/* Gradients stay to the end, and a tight plan fills the arena all the time: then what is left free
+ * between tensors that stay is lost. So these are placed from the top, without a gap, the earliest
+ * first, and everything else from below.
+ *
+ *     offset |          g g    g: gradients, the first at the top
+ *            |      t   g g
+ *            |  x x t x t g    t: what lives shortly
+ *            |x x x x x x t    x: what is kept from the forward part, the first at the bottom
+ *            +--------------- step
+ */
+static void search_from_both_ends(placing *p, keyed *work) {
+    for (uint32_t i = 0; i < p->count; i++)
+        p->keys[i] = key_of(&p->lifetimes[i], STAYING_FIRST, p->end);
+    sort_by_keys(p, work);
+    memcpy(p->start, p->order, p->count * sizeof *p->start);
+    p->two_ended = true;
+    crn_rng rng = {0};
+    for (uint64_t low = p->peak; p->best - low > CRN_MAX(p->peak / CLOSE, 2 * UNIT);) {
+        uint64_t middle = (low + (p->best - low) / 2) & ~(uint64_t)(UNIT - 1);
+        aim(p, middle, PROMISE_WORK, &rng);
+        if (p->best > middle)
+            low = middle;
+    }
+}
+
 /* If the promised size can be reached, search for less; otherwise for more and more. */
-static void search(placing *p) {
+static void search(placing *p, keyed *work) {
     crn_rng rng = {0};
     if (aim_at(p, PROMISE, p->count <= LARGE ? PROMISE_WORK : LARGE_WORK, &rng)) {
         search_for_less(p);
@@ -337,6 +405,7 @@ static void search(placing *p) {
     rng = (crn_rng){0};
     for (uint32_t i = 0; i < CRN_LENGTH(more) && !good_enough(p); i++)
         aim_at(p, more[i], WORK, &rng);
+    search_from_both_ends(p, work);
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -351,7 +420,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->keys, p->count);
     for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {
         for (uint32_t i = 0; i < p->count; i++)
-            p->keys[i] = key_of(&p->lifetimes[i], order);
+            p->keys[i] = key_of(&p->lifetimes[i], order, p->end);
         sort_by_keys(p, work);
         if (order == BY_DURATION)
             CRN_TRY(place_long_first(p, scratch));
@@ -364,8 +433,12 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     }
     if (p->count <= LARGE)
         memcpy(p->start, p->best_order, p->count * sizeof *p->start);
-    if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p))
-        (p->brief ? search_briefly : search)(p);
+    if (p->count <= (p->brief ? LARGE : MANY) && !good_enough(p)) {
+        if (p->brief)
+            search_briefly(p);
+        else
+            search(p, work);
+    }
     return CAIRN_OK;
 }
 

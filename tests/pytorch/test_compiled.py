@@ -7,6 +7,7 @@ import functools
 import os
 import tempfile
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -444,6 +445,18 @@ class Groups(unittest.TestCase):
             _compiled.Grouping = grouping
         return found[0]
 
+    def test_products_of_results(self):
+        """The gradient of a weight comes before that of the layer's input, which reads the same gradient."""
+        ops = prepared("gpt")[2].joint.ops
+        products = [op for op in ops if op.kind == "node" and op.node.target is torch.ops.aten.mm.default and op.backward]
+        weights = [op for op in products if op.outs[0].flags & _library.RESULT]
+        self.assertGreater(len(weights), LAYERS)
+        for weight in weights:
+            made = {s for s in weight.reads if s.op is not None and s.op.backward}
+            for other in products:
+                if other not in weights and made & set(other.reads):
+                    self.assertLess(weight.index, other.index)
+
     def test_near_linear(self):
         self.grouped(10)
         (small, few), (large, many) = self.grouped(20), self.grouped(80)
@@ -587,14 +600,34 @@ class Arena(unittest.TestCase):
     def test_copies(self):
         """Results of ops that allocate, copied into the arena: equal bits, and everything fits."""
         model, inputs, planner, expected = prepared("gpt")
-        copying = functools.partial(_arena.Layout, copies=True)
-        with (unittest.mock.patch.object(_arena, "Layout", copying), unittest.mock.patch.object(_arena, "LONG", 0),
-              arenas() as found):
+        copying = functools.partial(_arena.Layout, tight=True)
+        with unittest.mock.patch.object(_arena, "Layout", copying), arenas() as found:
             backend, mine = cairn.backend(budgets(planner, 3)[1], **self.OPTIONS), copy.deepcopy(model)
             call = compiled(mine, backend)
             self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
             self.assertGreater(len(backend.plans[0].layout.copied), LAYERS)
             self.check_memory(mine, call, inputs, backend.plans[0], found)
+
+    def test_temporaries(self):
+        """A kernel that allocates its result when it has freed a larger temporary needs all of that beside an arena."""
+        class Form:
+            name = "late"
+
+            def onto(self, destinations, arguments):
+                twice = torch.cat([arguments[0], arguments[0]])
+                total = twice.sum()
+                del twice
+                return [(torch.empty(64) if where is None else where).fill_(total) for where in destinations]
+        kernel = types.SimpleNamespace(given=[torch.empty(4096)], placeable=lambda: {0}, form=Form(),
+                                       outputs=lambda: [types.SimpleNamespace(meta=dict(val=torch.empty(64)))] * 2)
+        kernel.onto = lambda destinations, *arguments: kernel.form.onto(destinations, arguments)
+        self.assertEqual(_compiled.peak_beside(kernel), 2 * 4096 * 4 + 4 - 64 * 4)  # and the sum
+        planner = _backend.planner_of(*prepared("gpt")[:2], _backend.Options(**self.OPTIONS))
+        with unittest.mock.patch.object(_compiled.Kernel, "beside", lambda kernel, workspace, table: workspace + (1 << 20)):
+            layout = planner.none().layout
+        runs = [planner.joint.ops[number] for kind, number, _ in layout.solution.steps if kind == _library.RUN]
+        self.assertGreater(layout.beside, 1 << 20)
+        self.assertEqual(sum(w >= 1 << 20 for w in layout.workspace), sum(map(_compiled.is_kernel, runs)))
 
     def test_results_of_allocations(self):
         """Read from code as Inductor writes it."""
