@@ -111,6 +111,7 @@ transformer() {
             done
         done
     }
+    awk -f "$(dirname "$0")/bounds.awk" "$log" | grep -F "  $name in " | tee -a "$log"
     train_limit=60
 }
 
