@@ -81,6 +81,33 @@ static void row_norm(comparison *at, const cairn_op *op, bool centred) {
     row_norm_of_sum(at, args, (uint32_t)fill_count(tensor_of(at, op->outputs[0])));
 }
 
+/* The sums of the columns of `whole`'s result: made with it, and from it alone, with the same bits,
+ * which are those of plain sums up to rounding. */
+static void row_norm_sums(comparison *at, const crn_row_norm_args *whole, uint32_t count) {
+    crn_row_norm_args alone = {
+        .tiling = {.rows = whole->tiling.rows, .channels = whole->tiling.channels},
+        .element = whole->element,
+        .gy = whole->gx,
+        .alone = 1};
+    uint32_t width = whole->tiling.channels;
+    alone.gsum = kernel_rig_make(&at->k, width * sizeof(float));
+    alone.partial = kernel_rig_make(&at->k, crn_row_norm_workspace(&alone));
+    kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&alone), &alone);
+    kernel_rig_run(&at->k, crn_row_norm_finish_launch(&alone), &alone);
+    CHECK(memcmp(alone.gsum, whole->gsum, width * sizeof(float)) == 0);
+    for (uint32_t c = 0; c < width; c++) {
+        double sum = 0, size = 0;
+        for (uint32_t i = c; i < count; i += width) {
+            double x = at->k.element == CRN_ELEMENT_BF16
+                           ? crn_from_bf16(((const uint16_t *)whole->gx)[i])
+                           : ((const float *)whole->gx)[i];
+            sum += x;
+            size += fabs(x);
+        }
+        CHECK(fabs(alone.gsum[c] - sum) <= 1e-5 * size);
+    }
+}
+
 static void row_norm_bwd(comparison *at, const cairn_op *op, bool centred) {
     crn_row_norm_args args = row_norm_of(at, op, centred, floats(at, op->inputs[1]));
     args.gy = plain(at, op->inputs[2]);
@@ -91,8 +118,14 @@ static void row_norm_bwd(comparison *at, const cairn_op *op, bool centred) {
     crn_row_norm_args whole = args; /* the gradient is added to another tensor, in its place */
     whole.gx = kernel_rig_copy(&at->k, args.x, bytes);
     whole.other = whole.gx;
-    whole.partial = NULL;
+    whole.ggamma = whole.gbeta = NULL;
+    if (crn_row_norm_can_sum(args.element, args.tiling.channels))
+        whole.gsum = kernel_rig_make(&at->k, args.tiling.channels * sizeof(float));
+    whole.partial = kernel_rig_make(&at->k, crn_row_norm_workspace(&whole));
     kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&whole), &whole);
+    kernel_rig_run(&at->k, crn_row_norm_finish_launch(&whole), &whole);
+    if (whole.gsum != NULL)
+        row_norm_sums(at, &whole, count);
     if (wanted(op, 0))
         args.gx = (void *)args.gy; /* in place */
     kernel_rig_run(&at->k, crn_row_norm_bwd_launch(&args), &args);

@@ -50,7 +50,7 @@ static const network networks[] = {
     {"amoebanet", 8, {3, 16, 16}, 0, 12, false, false, 0},
     {"darts", 8, {3, 16, 16}, 0, 12, false, false, 0},
     {"unet", 2, {3, 32, 32}, 0, 16, true, true, 0},
-    {"gpt2", 2, {0}, 40, 2, true, true, 78},
+    {"gpt2", 2, {0}, 40, 2, true, true, 74},
     {"llama", 2, {0}, 40, 2, true, true, 66},
     {"bert_base", 2, {0}, 12, 2, false, true, 0},
     {"vit_b_16", 2, {3, 32, 32}, 0, 2, true, true, 0},

@@ -394,6 +394,44 @@ static void test_no_class(kernel_rig *r, uint32_t classes) {
     kernel_rig_clear(r);
 }
 
+/* A label counts if its logit is the first of the largest; with a NaN none does. `words` may be
+ * more than a block keeps of a row. */
+static void test_token_hits(kernel_rig *r, uint32_t words) {
+    enum { ROWS = 7 };
+    bool half = r->element == CRN_ELEMENT_BF16;
+    uint32_t last = words - 1, size = half ? 2 : 4;
+    int32_t wanted[ROWS] = {0, (int32_t)last, 3, (int32_t)last, 5, -1, (int32_t)words};
+    char *logits = kernel_rig_make(r, (size_t)ROWS * words * size);
+    crn_token_loss_args args = {.element = r->element,
+                                .rows = ROWS,
+                                .words = words,
+                                .logits = logits,
+                                .probabilities = logits, /* in place */
+                                .labels = kernel_rig_copy(r, wanted, sizeof wanted),
+                                .loss = kernel_rig_make(r, sizeof *args.loss),
+                                .count = kernel_rig_make(r, sizeof *args.count),
+                                .hits = kernel_rig_make(r, sizeof *args.hits),
+                                .tickets = kernel_rig_tickets(r)};
+    for (uint32_t i = 0; i < ROWS * words; i++) {
+        uint32_t row = i / words, c = i % words;
+        float x = (float)(c % 13) / 8;
+        if (c == (row == 0 ? 0 : last) || (row == 3 && c == last / 2) || (row == 2 && c == 3))
+            x = 4; /* row 2: the first of two; row 3: the second of two */
+        if (row == 4 && c == 5)
+            x = 8;
+        if (row == 4 && c == last)
+            x = NAN;
+        uint16_t rounded = crn_to_bf16(x);
+        memcpy(logits + (size_t)i * size, half ? (const void *)&rounded : (const void *)&x, size);
+    }
+    *args.hits = 0;
+    args.partial = kernel_rig_make(r, crn_token_loss_workspace(&args));
+    kernel_rig_run(r, crn_count_labels_launch(&args), &args);
+    kernel_rig_run(r, crn_token_loss_launch(&args), &args);
+    CHECK_U64(*args.hits, 3);
+    kernel_rig_clear(r);
+}
+
 static void test_list(void) {
     CHECK_STRING(crn_kernel_list[CRN_K_norm_statistics].name, "crn_norm_statistics_f32");
     CHECK_STRING(crn_kernel_list[CRN_K_norm_apply_bf16_narrow].name, "crn_norm_apply_bf16_narrow");
@@ -426,6 +464,9 @@ int main(void) {
         test_concat(r, false);
         test_concat(r, true);
         test_pointwise(r);
+        test_token_hits(r, 24);
+        test_token_hits(r, 1003);
+        test_token_hits(r, 50304);
     }
     free(r);
     return check_result();

@@ -6,7 +6,8 @@
  *     gelu_bwd, linear_bwd_weight             likewise
  *     add, relu        conv2d with bias, relu        accumulate, relu_bwd
  *     add, layer_norm or rms_norm             the sum is written too
- *     layer_norm_bwd or rms_norm_bwd, accumulate
+ *     layer_norm_bwd or rms_norm_bwd [, accumulate] [, linear_bwd_weight]    of the latter only the
+ *                                             gradient of the bias, a sum of the result's columns
  *
  * Actions are neighbours if only these are between them: discards of memory, and actions that one
  * of the two can be moved over, because they do not access what it writes and do not write what it
@@ -92,6 +93,8 @@ static bool touches(const crn_cuda_action *a, const void *at, uint64_t bytes, bo
         for (size_t i = 0; i < CRN_LENGTH(a->fused); i++)
             if (a->fused[i] != NULL && call_touches(a->fused[i], at, bytes, writes))
                 return true;
+        if (a->column_sums != NULL && !are_apart(a->column_sums, a->bytes, at, bytes))
+            return true;
         return call_touches(&a->call, at, bytes, writes);
     case CRN_DO_COPY:
         return !are_apart(a->to, a->bytes, at, bytes) ||
@@ -422,6 +425,50 @@ static void fuse_sum_behind(list *l, uint32_t n) {
     drop(l, s);
 }
 
+static bool is_made_by_norm(const cairn_graph *graph, cairn_id tensor) {
+    cairn_id producer = cairn_graph_tensor(graph, tensor)->producer;
+    return producer != CAIRN_NONE && is_row_norm_bwd(cairn_graph_op(graph, producer)->kind);
+}
+
+bool crn_cuda_bias_behind_norm(const cairn_graph *graph, const cairn_op *op) {
+    cairn_id producer = cairn_graph_tensor(graph, op->inputs[1])->producer;
+    if (producer == CAIRN_NONE)
+        return false;
+    const cairn_op *maker = cairn_graph_op(graph, producer);
+    return is_row_norm_bwd(maker->kind) ||
+           (maker->kind == CAIRN_OP_ACCUMULATE &&
+            (is_made_by_norm(graph, maker->inputs[0]) || is_made_by_norm(graph, maker->inputs[1])));
+}
+
+/* Let the backward of norm `n`, with the accumulate that is fused with it, add up the columns of
+ * its result for the bias of the linear layer after it. */
+static void fuse_bias_sums(list *l, uint32_t n) {
+    crn_cuda_action *action = &l->actions[n];
+    const crn_call *norm = &action->call, *maker = action->fused[2] ? action->fused[2] : norm;
+    uint32_t w = next_call(l, n, CAIRN_OP_LINEAR_BWD_WEIGHT);
+    if (w == NOBODY || maker->outputs[0] == NULL || norm->outputs[1] == NULL)
+        return;
+    const crn_call *layer = call_at(l, w);
+    const cairn_op *op = layer->op;
+    if (op->output_count < 2 || layer->outputs[1] == NULL ||
+        op->inputs[1] != maker->op->outputs[0] || layer->inputs[1] != maker->outputs[0] ||
+        !crn_cuda_bias_behind_norm(layer->graph, op) ||
+        !are_alike(layer, op->inputs[1], norm, norm->op->inputs[2]))
+        return;
+    const cairn_tensor *made = cairn_graph_tensor(layer->graph, op->inputs[1]);
+    uint32_t element =
+        layer->storage[op->inputs[1]].type == CRN_BF16 ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32;
+    if (!crn_row_norm_can_sum(element, made->shape[made->rank - 1]))
+        return;
+    uint64_t bytes = bytes_of(layer, op->outputs[1]);
+    for (uint32_t i = n; i < w; i++)
+        if (touches(&l->actions[i], layer->outputs[1], bytes, false))
+            return;
+    action->column_sums = layer->outputs[1];
+    action->bytes = bytes;
+    l->actions[w].bias_made = true;
+}
+
 /* Fuse addition `i` with the norm of rows after it, which reads the sum. It is still written. */
 static void fuse_row_norm(list *l, uint32_t i) {
     const crn_call *add = call_at(l, i);
@@ -516,6 +563,8 @@ void crn_cuda_fuse(crn_cuda_action *actions, uint32_t count) {
             fuse_bias_bwd(&l, i);
         } else if (kind == CAIRN_OP_BATCH_NORM_BWD || is_row_norm_bwd(kind)) {
             fuse_sum_behind(&l, i);
+            if (is_row_norm_bwd(kind))
+                fuse_bias_sums(&l, i);
         }
     }
 }

@@ -135,8 +135,10 @@ typedef struct crn_work {
     bool preparing;
     uint64_t used; /* of the workspace */
     void *side;    /* for the sums of a fused op whose workspace overlaps what it reads, or NULL */
-    const float *beta; /* see crn_cuda_action */
-    float *kept;       /* likewise */
+    const float *beta;  /* see crn_cuda_action */
+    float *kept;        /* likewise */
+    float *column_sums; /* likewise */
+    bool bias_made;     /* likewise */
     uint32_t *tickets;
 } crn_work;
 
@@ -368,6 +370,10 @@ typedef struct crn_cuda_action {
     /* batch_norm: its statistics [2, C] outside the arena, which the first run in a step keeps for
      * later ones. NULL: there are no later ones. */
     float *kept;
+    /* layer_norm_bwd, rms_norm_bwd: the columns of the result are summed up there (`bytes`), which
+     * is the gradient of the bias of a later linear layer, whose action knows that it is made. */
+    float *column_sums;
+    bool bias_made;
 } crn_cuda_action;
 
 /* Run an action now, or, while a stream is captured, add it to the graph; then everything is on the
@@ -416,6 +422,10 @@ CAIRN_MUST cairn_status crn_cuda_join(crn_queue *queue, crn_results *results, ca
 int64_t crn_cuda_elapsed_ns(crn_queue *queue, crn_event from, crn_event to);
 
 cairn_id crn_cuda_fused_before(const cairn_graph *graph, cairn_id op);
+
+/* Whether the gradient of a linear layer's bias is the sum of the columns of what a norm's backward
+ * makes. Then it is always added up in the same order, also where the two are not fused. */
+bool crn_cuda_bias_behind_norm(const cairn_graph *graph, const cairn_op *op);
 
 /* Ops beside copies are slower, and copies wait for ops that run side by side: a measured step with
  * copies was 7% longer than simulated (bench/gpu/results/h200-a59b790.log, link:0.75). */

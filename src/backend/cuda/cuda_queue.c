@@ -98,10 +98,13 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
                      .side = action->side,
                      .beta = action->beta,
                      .kept = action->kept,
+                     .column_sums = action->column_sums,
+                     .bias_made = action->bias_made,
                      .tickets = device->tickets + (size_t)action->ticket * CRN_TICKETS};
     const crn_call *first = action->fused[0], *second = action->fused[1];
     const crn_call *third = action->fused[2];
-    if (first == NULL && second == NULL && third == NULL && action->kept == NULL)
+    if (first == NULL && second == NULL && third == NULL && action->kept == NULL &&
+        action->column_sums == NULL)
         crn_cuda_op_of(action->call.op->kind)(&work);
     else if (action->call.op->kind == CAIRN_OP_BATCH_NORM)
         crn_cuda_norm_with(&work, first, second);
@@ -117,7 +120,7 @@ static void run_call(crn_queue *queue, const crn_cuda_action *action) {
         crn_cuda_relu_bwd_with(&work, first);
     else if (first != NULL)
         crn_cuda_row_norm_with(&work, first);
-    else if (third != NULL)
+    else if (third != NULL || action->column_sums != NULL)
         crn_cuda_row_norm_bwd_with(&work, third);
     else
         crn_cuda_pointwise_with(&work, second);

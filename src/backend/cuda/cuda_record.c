@@ -116,6 +116,7 @@ static void touch_action(const crn_queue *queue, const crn_cuda_action *a, touch
         touch(t, a->side, a->scratch_bytes, true);
         touch(t, a->kept, a->kept == NULL ? 0 : kept_bytes(&a->call), !a->call.again);
         touch(t, a->to, a->bytes, true);
+        touch(t, a->column_sums, a->bytes, true);
         break;
     case CRN_DO_FILL:
     case CRN_DO_COPY:

@@ -114,6 +114,21 @@ void crn_cuda_linear_bwd_data(crn_work *work) {
     crn_cuda_multiply(work, &shape, crn_cuda_out(work, 0), w, from, false);
 }
 
+/* The same in the order in which the backward of a norm that makes the matrix adds it up. */
+static void sum_result_of_norm(crn_work *work, const void *at, uint32_t rows, uint32_t channels,
+                               crn_element element, float *sums) {
+    crn_row_norm_args args = {.tiling = {.rows = rows, .channels = channels},
+                              .element = element,
+                              .gy = at,
+                              .gsum = sums,
+                              .alone = 1};
+    args.partial = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
+    if (work->preparing)
+        return;
+    crn_cuda_launch(work, crn_row_norm_bwd_launch(&args), &args);
+    crn_cuda_launch(work, crn_row_norm_finish_launch(&args), &args);
+}
+
 /* The sums come first if they make gy on the way. */
 static void differentiate(crn_work *work, const crn_call *gelu) {
     const cairn_op *op = work->call->op;
@@ -121,10 +136,15 @@ static void differentiate(crn_work *work, const crn_call *gelu) {
     const cairn_tensor *gy = crn_cuda_tensor(work, op->inputs[1]);
     uint32_t rows = rows_of(x), in = x->shape[x->rank - 1], out = gy->shape[gy->rank - 1];
     crn_blas_shape shape = linear_product(work, CRN_BLAS_GW, rows, in, out, op->outputs[0]);
-    if (crn_cuda_wants(work, 1))
-        sum_rows(work, crn_cuda_in(work, 1), rows, out,
-                 is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32,
-                 crn_cuda_out(work, 1), gelu);
+    crn_element element = is_stored_half(work, op->inputs[1]) ? CRN_ELEMENT_BF16 : CRN_ELEMENT_F32;
+    if (crn_cuda_wants(work, 1) && crn_cuda_bias_behind_norm(work->call->graph, op) &&
+        crn_row_norm_can_sum(element, out)) {
+        if (!work->bias_made)
+            sum_result_of_norm(work, crn_cuda_in(work, 1), rows, out, element,
+                               crn_cuda_out(work, 1));
+    } else if (crn_cuda_wants(work, 1)) {
+        sum_rows(work, crn_cuda_in(work, 1), rows, out, element, crn_cuda_out(work, 1), gelu);
+    }
     if (crn_cuda_wants(work, 0)) {
         const void *from = as_factor(work, op->inputs[0], crn_cuda_in(work, 0), shape.half);
         const void *over = as_factor(work, op->inputs[1], crn_cuda_in(work, 1), shape.half);
@@ -184,21 +204,9 @@ static void lose_chunk(crn_work *work, const head *h, uint32_t c) {
     loss.rows = h->rows;
     loss.before = c * h->rows;
     loss.loss = c + 1 == h->chunks ? crn_cuda_out(work, 0) : NULL;
-    crn_loss_args count = {.element = loss.element,
-                           .batch = h->rows,
-                           .classes = h->words,
-                           .pixels = 1,
-                           .labels = h->labels + loss.before,
-                           .probabilities = h->logits,
-                           .correct = h->hits};
-    bool made = loss.element == CRN_ELEMENT_BF16;
-    if (made) {
-        count.label_share = 1 - loss.smoothing;
-        count.label_count = loss.count;
-    }
+    loss.hits = h->hits;
     crn_cuda_launch(work, crn_token_loss_launch(&loss), &loss);
-    crn_cuda_launch(work, crn_count_correct_launch(&count), &count);
-    if (!made)
+    if (loss.element != CRN_ELEMENT_BF16)
         crn_cuda_launch(work, crn_token_loss_bwd_launch(&loss), &loss);
 }
 

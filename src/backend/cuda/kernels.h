@@ -481,6 +481,7 @@ uint64_t crn_column_sums_workspace(const crn_column_sums_args *given);
 uint64_t crn_depthwise_weight_workspace(const crn_depthwise_args *given);
 uint64_t crn_loss_workspace(const crn_loss_args *given);         /* forward and counting */
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given); /* backward */
+int crn_row_norm_can_sum(uint32_t element, uint32_t width);      /* gsum */
 uint64_t crn_token_loss_workspace(const crn_token_loss_args *given);
 
 #ifdef __cplusplus

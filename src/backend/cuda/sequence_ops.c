@@ -99,6 +99,7 @@ static void differentiate(crn_work *work, bool centred, const crn_call *sum) {
         args.gx = sum->outputs[0];
         args.other = sum->inputs[sum->inputs[0] == gx.at ? 1 : 0];
     }
+    args.gsum = work->column_sums;
     if (crn_cuda_wants(work, 1) || crn_cuda_wants(work, 2))
         args.partial = crn_cuda_scratch(work, crn_row_norm_workspace(&args));
     if (!work->preparing) {

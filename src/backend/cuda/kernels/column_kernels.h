@@ -44,25 +44,31 @@ CRN_KERNEL_OF(FORM(bias), crn_bias_args, CRN_COLUMN_THREADS, 2) {
     }
 }
 
-/* gate is a constant here: 0 for the sums alone, CRN_SUMS_RELU, or one of a gate's gradients */
-CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, crn_place at, float *s,
-                            uint32_t t, uint32_t gate) {
-    uint32_t c = at.column * PACK;
+/* gate is a constant here: 0 for the sums alone, CRN_SUMS_RELU, or one of a gate's gradients. All
+ * blocks work on neighbouring rows at a time, the last rows first: these were written last and are
+ * still in the cache. */
+CRN_DEVICE void sum_columns(const crn_column_sums_args *CRN_RESTRICT p, uint32_t column,
+                            uint32_t strip, float *s, uint32_t t, uint32_t gate) {
+    uint32_t c = column * PACK, first = strip * p->tiling.groups + t / p->tiling.lanes;
+    uint32_t step = p->tiling.strips * p->tiling.groups, left = 0; /* rows of the thread */
     pack sum = no_pack();
-    for (uint32_t row = at.first; row < at.end; row += bias_rows_at_once * p->tiling.groups) {
+    if (t / p->tiling.lanes < p->tiling.groups && column < p->tiling.packs &&
+        first < p->tiling.rows)
+        left = (p->tiling.rows - 1 - first) / step + 1;
+    for (; left > 0; left -= crn_min_u32(left, bias_rows_at_once)) {
         raw gy[bias_rows_at_once], y[bias_rows_at_once];
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->tiling.groups;
-            if (i >= at.end)
+            if (u >= left)
                 continue;
+            size_t i = first + (size_t)(left - 1 - u) * step;
             gy[u] = fetch(p->gy, i * p->gy_pitch + c);
             if (gate)
                 y[u] = fetch(p->y, i * p->y_pitch + c);
         }
         CRN_UNROLL for (uint32_t u = 0; u < bias_rows_at_once; u++) {
-            size_t i = row + u * p->tiling.groups;
-            if (i >= at.end)
+            if (u >= left)
                 continue;
+            size_t i = first + (size_t)(left - 1 - u) * step;
             pack gradient = open(gy[u]), decides = gate ? open(y[u]) : no_pack();
             EACH(k) {
                 if (gate == CRN_SUMS_RELU && decides.at[k] <= 0)
@@ -92,15 +98,15 @@ CRN_KERNEL_OF(FORM(column_sums), crn_column_sums_args, CRN_COLUMN_THREADS, 2) {
     const crn_tiling *tiling = &p->tiling;
     uint32_t tile = g.x % tiling->tiles, strip = g.x / tiling->tiles, wide = tiling->lanes * PACK;
     CRN_EACH_THREAD(t) {
-        crn_place at = crn_place_of(tiling, tile, strip, t);
+        uint32_t column = tile * tiling->lanes + t % tiling->lanes;
         if (p->gate == CRN_SUMS_RELU)
-            sum_columns(p, at, s, t, CRN_SUMS_RELU);
+            sum_columns(p, column, strip, s, t, CRN_SUMS_RELU);
         else if (p->gate == CRN_GELU_BWD)
-            sum_columns(p, at, s, t, CRN_GELU_BWD);
+            sum_columns(p, column, strip, s, t, CRN_GELU_BWD);
         else if (p->gate == CRN_GELU_TANH_BWD)
-            sum_columns(p, at, s, t, CRN_GELU_TANH_BWD);
+            sum_columns(p, column, strip, s, t, CRN_GELU_TANH_BWD);
         else
-            sum_columns(p, at, s, t, 0);
+            sum_columns(p, column, strip, s, t, 0);
     }
     float *partial = (float *)p->partial + (size_t)tile * tiling->strips * wide;
     if (!add_up(tiling, g, strip, s, 1, partial, p->tickets + tile, last))

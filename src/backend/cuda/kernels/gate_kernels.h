@@ -1,8 +1,7 @@
 /* gate_kernels.h: the nonlinear ops of transformers: gelu, silu, products, swiglu, and the rotary
  * embedding; no guard. See pack.h, ref_gates.c and ref_attention.c. */
 
-#define gate_share FORM(gate_share)
-#define gate_silu FORM(gate_silu)
+#define gate_sigmoid FORM(gate_sigmoid)
 #define gate_gelu FORM(gate_gelu)
 #define gate_slope FORM(gate_slope)
 #define gate_value FORM(gate_value)
@@ -10,33 +9,27 @@
 #define gate_packs_of 4 /* of a thread, the width of a block apart; half of two operands each */
 #define rotary_packs_of 3
 
-/* The smaller share s of a sigmoid at x / gate_unit: the sigmoid is s if x < 0, else 1 - s. */
+/* A sigmoid at x / gate_unit. */
 #if FORM_BF16
 #define gate_unit 1.44269504f
-CRN_DEVICE float gate_share(float x) {
-    return crn_smaller_share_rough(x);
+CRN_DEVICE float gate_sigmoid(float x) {
+    return crn_sigmoid_quick(x);
 }
 #else
 #define gate_unit 1.0f
-CRN_DEVICE float gate_share(float x) {
-    return crn_smaller_share(x);
+CRN_DEVICE float gate_sigmoid(float x) {
+    return crn_sigmoid(x);
 }
 #endif
 
-/* x times a sigmoid whose smaller share is `share` and that is above one half where x > 0. */
-CRN_DEVICE float gate_silu(float x, float share) {
-    return crn_fma(-fabsf(x), share, crn_relu(x));
+/* The slope of x times a sigmoid: sigmoid + steep * sigmoid * (1 - sigmoid), steep being x times
+ * the slope of its argument. */
+CRN_DEVICE float gate_slope(float sigmoid, float steep) {
+    return crn_fma(steep * sigmoid, 1 - sigmoid, sigmoid);
 }
 
-/* Its slope: sigmoid + steep * sigmoid * (1 - sigmoid), steep being x times that of the argument.
- */
-CRN_DEVICE float gate_slope(float x, float share, float steep) {
-    float rest = 1 - share;
-    return crn_fma(steep * share, rest, x < 0 ? share : rest);
-}
-
-/* x times the share of normal numbers below x. In bf16 the smaller share is that of a sigmoid of
- * base 2 at x times a polynomial in the square of x: within 5e-4 of itself up to |x| = 4, and the
+/* x times the share of normal numbers below x. In bf16 that is a sigmoid of base 2 at x times a
+ * polynomial in the square of x: its smaller share is within 5e-4 of itself up to |x| = 4, and the
  * result within 4e-5. */
 CRN_DEVICE float gate_gelu(float x) {
 #if FORM_BF16
@@ -46,7 +39,7 @@ CRN_DEVICE float gate_gelu(float x) {
     sum = crn_fma(sum, square, -6.50427886e-4f);
     sum = crn_fma(sum, square, 0.106215328f);
     sum = crn_fma(sum, square, 2.30118155f);
-    return gate_silu(x, gate_share(x * sum));
+    return x * gate_sigmoid(x * sum);
 #else
     float density;
     return x * crn_normal(x, &density);
@@ -69,16 +62,16 @@ CRN_DEVICE pack gate_value(uint32_t op, pack a, pack b) {
         case CRN_GELU_TANH:
         case CRN_GELU_TANH_BWD: { /* (1 + tanh(u)) / 2 = 1 / (1 + exp(-2u)) */
             float square = x * x;
-            float share =
-                gate_share(x * crn_fma(0.0713548163f * gate_unit, square, 1.59576912f * gate_unit));
+            float sigmoid = gate_sigmoid(
+                x * crn_fma(0.0713548163f * gate_unit, square, 1.59576912f * gate_unit));
             float steep = x * crn_fma(0.214064449f, square, 1.59576912f);
-            x = op == CRN_GELU_TANH ? gate_silu(x, share) : gy * gate_slope(x, share, steep);
+            x = op == CRN_GELU_TANH ? x * sigmoid : gy * gate_slope(sigmoid, steep);
             break;
         }
         case CRN_SILU:
         case CRN_SILU_BWD: {
-            float share = gate_share(x * gate_unit);
-            x = op == CRN_SILU ? gate_silu(x, share) : gy * gate_slope(x, share, x);
+            float sigmoid = gate_sigmoid(x * gate_unit);
+            x = op == CRN_SILU ? x * sigmoid : gy * gate_slope(sigmoid, x);
             break;
         }
         default:
@@ -107,10 +100,11 @@ CRN_DEVICE void gate_packs(const crn_pointwise_args *CRN_RESTRICT p, uint32_t op
     }
 }
 
-/* a, b -> to */
+/* a, b -> to. The end comes first: it was written last and is still in the cache. */
 CRN_KERNEL_OF(FORM(gate), crn_pointwise_args, 256, 5) {
     CRN_EACH_THREAD(t) {
-        uint32_t first = g.x * g.threads * (gate_packs_of / (p->op >= CRN_MULTIPLY ? 2 : 1)) + t;
+        uint32_t each = gate_packs_of / (p->op >= CRN_MULTIPLY ? 2 : 1);
+        uint32_t first = (g.blocks - 1 - g.x) * g.threads * each + t;
         switch (p->op) {
             OP_CASE(gate_packs, CRN_GELU);
             OP_CASE(gate_packs, CRN_GELU_TANH);
@@ -148,7 +142,7 @@ CRN_KERNEL_OF(FORM(swiglu), crn_swiglu_args, 256, 6) {
             SWIGLU_PLACE(i, u);
             pack a = open(first[u]), b = open(second[u]);
             EACH(k) {
-                a.at[k] = gate_silu(a.at[k], gate_share(a.at[k] * gate_unit)) * b.at[k];
+                a.at[k] = a.at[k] * gate_sigmoid(a.at[k] * gate_unit) * b.at[k];
             }
             put(p->y, at - row * p->width, a);
         }
@@ -171,9 +165,9 @@ CRN_KERNEL(FORM(swiglu_bwd), crn_swiglu_args) {
             SWIGLU_PLACE(i, u);
             pack a = open(first[u]), b = open(second[u]), gy = open(gradients[u]);
             EACH(k) {
-                float x = a.at[k], share = gate_share(x * gate_unit), gradient = gy.at[k];
-                a.at[k] = gradient * b.at[k] * gate_slope(x, share, x);
-                b.at[k] = gradient * gate_silu(x, share);
+                float x = a.at[k], sigmoid = gate_sigmoid(x * gate_unit), gradient = gy.at[k];
+                a.at[k] = gradient * b.at[k] * gate_slope(sigmoid, x);
+                b.at[k] = gradient * (x * sigmoid);
             }
             put(p->gx, at, a);
             put(p->gx, at + p->width, b);
@@ -237,8 +231,7 @@ CRN_KERNEL(FORM(rotary), crn_rotary_args) {
 #undef SWIGLU_PLACE
 #undef ROTARY_PLACE
 #undef gate_unit
-#undef gate_share
-#undef gate_silu
+#undef gate_sigmoid
 #undef gate_gelu
 #undef gate_slope
 #undef gate_value

@@ -20,7 +20,7 @@
  * CRN_WARP_BARRIER() is enough where only threads of the same 32 read what others wrote.
  * CRN_KEPT(type, name, count) declares values of a thread that outlive a phase: `count` of them are
  * at CRN_OWN(name, t), in registers on a GPU, where all indices must be constants after unrolling.
- * CRN_SHARED_ALL is shared memory of any size, all that a kernel has; its launch says how much.
+ * CRN_SHARED_ALL is shared memory of any size; its launch says how much.
  * Blocks have at most 512 threads.
  *
  * All threads of a block must reach a barrier. Within a phase no thread may read what another
@@ -95,10 +95,18 @@ CRN_DEVICE void crn_write_shared_partial(float *at, float value) {
     __stcg(at, value);
 }
 
-/* Bring what is read soon into the second-level cache, without a register that waits for it. */
-CRN_DEVICE void crn_prefetch(const void *at) {
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+/* Copy 16 bytes to shared memory in the background. */
+CRN_DEVICE void crn_copy_ahead(void *to, const void *from) {
+    asm volatile(
+        "cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"((uint32_t)__cvta_generic_to_shared(to)),
+        "l"(from)
+        : "memory");
 }
+
+/* All such copies of a thread since the last call are a group; wait until at most `left` groups of
+ * the thread are in flight. */
+#define CRN_COPIES_END() asm volatile("cp.async.commit_group;\n" ::: "memory")
+#define CRN_COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory")
 
 #else
 
@@ -148,9 +156,12 @@ CRN_DEVICE void crn_write_shared_partial(float *at, float value) {
     *at = value;
 }
 
-CRN_DEVICE void crn_prefetch(const void *at) {
-    (void)at;
+CRN_DEVICE void crn_copy_ahead(void *to, const void *from) {
+    memcpy(to, from, 16);
 }
+
+#define CRN_COPIES_END() ((void)0)
+#define CRN_COPIES_WAIT(left) ((void)0)
 
 #endif
 

@@ -7,9 +7,13 @@
 
 #define strip_own FORM(strip_own)
 #define strip_place FORM(strip_place)
+#define strip_slot FORM(strip_slot)
+#define strip_slots FORM(strip_slots)
+#define strip_ask FORM(strip_ask)
+#define strip_statistics FORM(strip_statistics)
 #define strip_load FORM(strip_load)
 #define strip_write FORM(strip_write)
-#define strip_sum FORM(strip_sum)
+#define strip_sums FORM(strip_sums)
 #define strip_columns FORM(strip_columns)
 #define held_sum FORM(held_sum)
 #define held_barrier FORM(held_barrier)
@@ -154,83 +158,146 @@ CRN_KERNEL(FORM(row_norm), crn_row_norm_args) {
     HELD_CASES(held_norms, p, g, sums, squares)
 }
 
-/* ---- backward: see row_kernels.h. A block has a strip of rows, `groups` at a time. A thread has
- * one pack of a row, the same columns in all its rows, and a sum for each of them ---- */
+/* ---- backward: see row_kernels.h. A block has a strip of rows, `groups` at a time, which is a
+ * turn. A thread has one pack of a row, the same columns in all its rows, and a sum for each of
+ * them. It copies its packs of the next two turns to shared memory while it works on this one:
+ *
+ *     stage     0       1       2       0
+ *     turn      0 ----- 1 ----- 2 ----- 3     in turn i the packs of turn i + 2 are asked for
+ *
+ * No other thread reads them, so they need no barrier. ---- */
 
 /* What a thread keeps from row to row, and of its row. */
 typedef struct strip_own {
-    pack gamma, of_gamma, of_beta;
-    pack away; /* xhat */
-    raw gy, other;
+    pack gamma, of_gamma, of_beta, of_result;
+    float mean, inverse;           /* of its row; 1 / deviation */
+    float next_mean, next_inverse; /* of its row in the next turn */
+    uint32_t left;                 /* its rows from this turn on */
+    uint32_t row;
+    size_t at;     /* of its pack */
+    uint32_t warp; /* the first one of its row */
 } strip_own;
 
-/* Whether a thread has a pack of the rows that begin with `from`; where it is. */
-CRN_DEVICE int strip_place(const crn_row_norm_args *CRN_RESTRICT p, uint32_t from, uint32_t end,
-                           uint32_t t, uint32_t *row, size_t *at) {
-    uint32_t group = t / p->tiling.lanes, c = (t - group * p->tiling.lanes) * PACK;
-    *row = from + group;
-    *at = (size_t)*row * p->tiling.channels + c;
-    return group < p->tiling.groups && *row < end && c < p->tiling.channels;
+#ifndef CRN_STRIP_OPERANDS_NAMED
+#define CRN_STRIP_OPERANDS_NAMED
+enum { STRIP_X, STRIP_GY, STRIP_OTHER, STRIP_OPERANDS };
+#endif
+
+/* Where a stage has the pack of thread t; those of the other operands are behind it. */
+CRN_DEVICE raw *strip_slot(raw *slots, uint32_t stage, uint32_t t) {
+    return slots + stage * STRIP_OPERANDS * CRN_COLUMN_THREADS + t;
 }
 
-/* Load a pack and the next one's lines; add to the sums of the columns; the partial sums over
- * the row. */
-CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, size_t at,
-                           uint32_t end, strip_own *own, float *total, float *along) {
-    float mean = p->centred ? p->mean[row] : 0, inverse = p->inverse[row], sum = 0, product = 0;
-    raw x = fetch(p->x, at);
-    own->gy = fetch(p->gy, at);
-    if (p->other)
-        own->other = fetch(p->other, at);
-    if (row + p->tiling.groups < end) {
-        size_t next = at + (size_t)p->tiling.groups * p->tiling.channels;
-        crn_prefetch((const stored *)p->x + next);
-        crn_prefetch((const stored *)p->gy + next);
+/* The rows and columns of a thread in the strip from `begin` to `end`. */
+CRN_DEVICE void strip_place(const crn_row_norm_args *CRN_RESTRICT p, uint32_t begin, uint32_t end,
+                            uint32_t t, strip_own *own) {
+    uint32_t group = t / p->tiling.lanes, c = (t - group * p->tiling.lanes) * PACK;
+    own->row = begin + group;
+    own->at = (size_t)own->row * p->tiling.channels + c;
+    own->warp = group * (p->tiling.lanes / 32);
+    own->left = 0;
+    if (group < p->tiling.groups && own->row < end && c < p->tiling.channels)
+        own->left = (end - 1 - own->row) / p->tiling.groups + 1;
+    if (!p->alone)
+        own->gamma = get_floats(p->gamma, c, p->tiling.channels);
+    own->of_gamma = own->of_beta = own->of_result = no_pack();
+}
+
+/* Ask for the packs of a thread's row `ahead` turns later. */
+CRN_DEVICE void strip_ask(const crn_row_norm_args *CRN_RESTRICT p, const strip_own *own,
+                          uint32_t ahead, raw *slot) {
+    if (own->left > ahead) {
+        size_t at = own->at + (size_t)(ahead * p->tiling.groups) * p->tiling.channels;
+        if (!p->alone)
+            fetch_ahead(slot + STRIP_X * CRN_COLUMN_THREADS, p->x, at);
+        fetch_ahead(slot + STRIP_GY * CRN_COLUMN_THREADS, p->gy, at);
         if (p->other)
-            crn_prefetch((const stored *)p->other + next);
+            fetch_ahead(slot + STRIP_OTHER * CRN_COLUMN_THREADS, p->other, at);
     }
-    pack value = open(x), gradient = open(own->gy);
+    CRN_COPIES_END();
+}
+
+CRN_DEVICE void strip_statistics(const crn_row_norm_args *CRN_RESTRICT p, uint32_t ahead,
+                                 strip_own *own) {
+    uint32_t row = own->row + ahead * p->tiling.groups;
+    if (own->left <= ahead || p->alone)
+        return;
+    own->next_mean = p->centred ? p->mean[row] : 0;
+    own->next_inverse = p->inverse[row];
+}
+
+/* Add a pack to the sums of the columns; the partials of the sums over the row. */
+CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot, strip_own *own,
+                           float *total, float *along) {
+    float sum = 0, product = 0;
+    pack gradient = open(slot[STRIP_GY * CRN_COLUMN_THREADS]);
+    if (p->alone) {
+        EACH(k) {
+            own->of_result.at[k] += gradient.at[k];
+        }
+        return;
+    }
+    own->mean = own->next_mean;
+    own->inverse = own->next_inverse;
+    strip_statistics(p, 1, own);
+    pack value = open(slot[STRIP_X * CRN_COLUMN_THREADS]);
     EACH(k) {
-        float away = (value.at[k] - mean) * inverse;
+        float away = (value.at[k] - own->mean) * own->inverse;
         float weighted = gradient.at[k] * own->gamma.at[k];
         own->of_beta.at[k] += gradient.at[k];
         own->of_gamma.at[k] = crn_fma(gradient.at[k], away, own->of_gamma.at[k]);
         sum += weighted;
         product = crn_fma(weighted, away, product);
-        own->away.at[k] = away;
     }
     *total = sum;
     *along = product;
 }
 
-/* gx = (g - shift - xhat * slope) / deviation, and what is added to it */
-CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, uint32_t row, size_t at,
-                            const strip_own *own, float shift, float slope) {
-    float inverse = p->inverse[row];
-    pack value, gradient = open(own->gy), added = p->other ? open(own->other) : no_pack();
+/* gx = (g - shift - xhat * slope) / deviation, and what is added to it; add it to its sums. */
+CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot,
+                            strip_own *own, float shift, float slope) {
+    pack value = open(slot[STRIP_X * CRN_COLUMN_THREADS]);
+    pack gradient = open(slot[STRIP_GY * CRN_COLUMN_THREADS]);
     EACH(k) {
+        float away = (value.at[k] - own->mean) * own->inverse;
         float weighted = gradient.at[k] * own->gamma.at[k];
-        value.at[k] = inverse * (weighted - shift - own->away.at[k] * slope);
+        value.at[k] = own->inverse * (weighted - shift - away * slope);
     }
     raw made = pack_up(value);
     if (p->other) {
+        pack added = open(slot[STRIP_OTHER * CRN_COLUMN_THREADS]);
         value = open(made);
         EACH(k) {
             value.at[k] += added.at[k];
         }
         made = pack_up(value);
     }
-    store(p->gx, at, made);
+    store(p->gx, own->at, made);
+    if (p->gsum) {
+        value = open(made);
+        EACH(k) {
+            own->of_result.at[k] += value.at[k];
+        }
+    }
 }
 
-/* The sum over a row of what its warps wrote. */
-CRN_DEVICE float strip_sum(const crn_row_norm_args *CRN_RESTRICT p, const float *partials,
-                           uint32_t t) {
-    uint32_t warps = p->tiling.lanes / 32, first = t / p->tiling.lanes * warps;
-    float sum = partials[first];
-    for (uint32_t warp = 1; warp < warps; warp++)
-        sum += partials[first + warp];
-    return sum;
+/* Both sums over a row, of what its warps wrote; four are read at once. */
+CRN_DEVICE void strip_sums(const crn_row_norm_args *CRN_RESTRICT p, const float *partials,
+                           float *total, float *along) {
+    uint32_t warps = p->tiling.lanes / 32;
+    float first = 0, second = 0;
+    CRN_UNROLL for (uint32_t warp = 0; warp < 4; warp++) {
+        if (warp < warps) {
+            first += partials[2 * warp];
+            second += partials[2 * warp + 1];
+        }
+    }
+    for (uint32_t warp = 4; warp < warps; warp++) {
+        first += partials[2 * warp];
+        second += partials[2 * warp + 1];
+    }
+    *total = first;
+    *along = second;
 }
 
 /* Sums of columns, `strip_apart` floats apart in shared memory, so that neither side has conflicts.
@@ -249,6 +316,7 @@ CRN_DEVICE void strip_columns(const crn_row_norm_args *CRN_RESTRICT p, const flo
 
 /* x, gy, mean, inverse (, other) -> gx, partial */
 CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
+    CRN_SHARED_ALL(raw, strip_slots, CRN_STRIP_STAGES * STRIP_OPERANDS * CRN_COLUMN_THREADS);
     CRN_SHARED(float, s, PACK *strip_apart);
     CRN_SHARED(float, sums, CRN_COLUMN_THREADS);
     CRN_SHARED(float, products, CRN_COLUMN_THREADS);
@@ -257,22 +325,24 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_KEPT(strip_own, own, 1);
     uint32_t begin = g.x * p->tiling.strip,
              end = crn_min_u32(begin + p->tiling.strip, p->tiling.rows);
-    uint32_t warps = CRN_COLUMN_THREADS / 32, turn = 0;
-    float count = (float)p->tiling.channels;
+    uint32_t turn = 0, stage = 0, last = CRN_STRIP_STAGES - 1; /* last: the stage before */
+    float share = 1 / (float)p->tiling.channels;
+    uint32_t arrays = p->alone ? 1 : 3;
     float *partial =
-        p->partial ? (float *)p->partial + (size_t)g.x * 2 * p->tiling.channels : (float *)0;
+        p->partial ? (float *)p->partial + (size_t)g.x * arrays * p->tiling.channels : (float *)0;
     CRN_EACH_THREAD(t) {
-        CRN_OWN(own, t)->gamma =
-            get_floats(p->gamma, t % p->tiling.lanes * PACK, p->tiling.channels);
-        CRN_OWN(own, t)->of_gamma = CRN_OWN(own, t)->of_beta = no_pack();
+        strip_place(p, begin, end, t, CRN_OWN(own, t));
+        for (uint32_t i = 0; i + 1 < CRN_STRIP_STAGES; i++)
+            strip_ask(p, CRN_OWN(own, t), i, strip_slot(strip_slots, i, t));
+        strip_statistics(p, 0, CRN_OWN(own, t));
     }
-    for (uint32_t from = begin; from < end; from += p->tiling.groups, turn = 2 * warps - turn) {
+    for (uint32_t from = begin; from < end; from += p->tiling.groups) {
         CRN_EACH_THREAD(t) {
-            uint32_t row;
-            size_t at;
             float total = 0, along = 0;
-            if (strip_place(p, from, end, t, &row, &at))
-                strip_load(p, row, at, end, CRN_OWN(own, t), &total, &along);
+            CRN_COPIES_WAIT(CRN_STRIP_STAGES - 2);
+            if (CRN_OWN(own, t)->left > 0)
+                strip_load(p, strip_slot(strip_slots, stage, t), CRN_OWN(own, t), &total, &along);
+            strip_ask(p, CRN_OWN(own, t), CRN_STRIP_STAGES - 1, strip_slot(strip_slots, last, t));
             sums[t] = total;
             products[t] = along;
         }
@@ -280,27 +350,38 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
         CRN_EACH_THREAD(t) {
             float total = crn_add_warp(sums, t), along = crn_add_warp(products, t);
             if (t % 32 == 0) {
-                partials[turn + t / 32] = total;
-                partials[turn + warps + t / 32] = along;
+                partials[turn + t / 16] = total;
+                partials[turn + t / 16 + 1] = along;
             }
         }
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
-            uint32_t row;
-            size_t at;
-            if (!p->gx || !strip_place(p, from, end, t, &row, &at))
+            strip_own *mine = CRN_OWN(own, t);
+            if (mine->left == 0)
                 continue;
-            float shift = p->centred ? strip_sum(p, partials + turn, t) / count : 0;
-            float slope = strip_sum(p, partials + turn + warps, t) / count;
-            strip_write(p, row, at, CRN_OWN(own, t), shift, slope);
+            if (p->gx) {
+                float total, along;
+                strip_sums(p, partials + turn + 2 * mine->warp, &total, &along);
+                strip_write(p, strip_slot(strip_slots, stage, t), mine,
+                            p->centred ? total * share : 0, along * share);
+            }
+            mine->left--;
+            mine->row += p->tiling.groups;
+            mine->at += (size_t)p->tiling.groups * p->tiling.channels;
         }
+        last = stage;
+        stage = stage + 1 == CRN_STRIP_STAGES ? 0 : stage + 1;
+        turn = 2 * CRN_COLUMN_THREADS / 32 - turn;
     }
-    for (uint32_t array = 0; array < 2 && p->partial; array++) {
+    for (uint32_t array = 0; array < arrays && p->partial; array++) {
+        if (array == 2 && !p->gsum)
+            break;
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
+            const strip_own *sums_of = CRN_OWN(own, t);
             EACH(k) {
-                s[k * strip_apart + t] =
-                    array == 0 ? CRN_OWN(own, t)->of_gamma.at[k] : CRN_OWN(own, t)->of_beta.at[k];
+                float sum = array == 0 ? sums_of->of_gamma.at[k] : sums_of->of_beta.at[k];
+                s[k * strip_apart + t] = array + 1 == arrays ? sums_of->of_result.at[k] : sum;
             }
         }
         CRN_BARRIER();
@@ -316,9 +397,13 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
 
 #undef strip_own
 #undef strip_place
+#undef strip_slot
+#undef strip_slots
+#undef strip_ask
+#undef strip_statistics
 #undef strip_load
 #undef strip_write
-#undef strip_sum
+#undef strip_sums
 #undef strip_columns
 #undef held_sum
 #undef held_barrier

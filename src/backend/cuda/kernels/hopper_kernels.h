@@ -133,19 +133,19 @@ CRN_DEVICE void hopper_run(const crn_split_args *CRN_RESTRICT p, crn_grid g, uin
         for (uint32_t k = 0; k < HOPPER_STAGES - 1; k++) {
             if (k < blocks)
                 hopper_copy(p, &b, pass, t, k, tiles + k * HOPPER_STAGE, CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
         }
     }
     uint32_t stage = 0, next = HOPPER_STAGES - 1;
     for (uint32_t k = 0; k < blocks; k++) {
-        SPLIT_WAIT(HOPPER_STAGES - 2);
+        CRN_COPIES_WAIT(HOPPER_STAGES - 2);
         HOPPER_SHOW();
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             if (k + HOPPER_STAGES - 1 < blocks)
                 hopper_copy(p, &b, pass, t, k + HOPPER_STAGES - 1, tiles + next * HOPPER_STAGE,
                             CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
         }
         CRN_EACH_THREAD(t) {
             const float *left = tiles + stage * HOPPER_STAGE;
@@ -223,10 +223,10 @@ CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
         for (uint32_t k = 0; k < HOPPER_STAGES - 1; k++) {
             if (k < blocks)
                 hopper_weigh_copy(p, &b, t, k, tiles + k * HOPPER_WEIGH_STAGE, CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
         }
     }
-    SPLIT_WAIT(HOPPER_STAGES - 2);
+    CRN_COPIES_WAIT(HOPPER_STAGES - 2);
     CRN_BARRIER();
     CRN_EACH_THREAD(t) {
         hopper_turn(tiles + HOPPER_LEFT, t, tiles + HOPPER_TURNED);
@@ -235,7 +235,7 @@ CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
     for (uint32_t k = 0; k < blocks; k++) {
         uint32_t next = stage + 1 == HOPPER_STAGES ? 0 : stage + 1;
         uint32_t last = stage == 0 ? HOPPER_STAGES - 1 : stage - 1;
-        SPLIT_WAIT(HOPPER_STAGES - 3); /* for the next stage, which is turned below */
+        CRN_COPIES_WAIT(HOPPER_STAGES - 3); /* for the next stage, which is turned below */
         HOPPER_SHOW();
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
@@ -247,7 +247,7 @@ CRN_KERNEL_OF(crn_hopper_weigh, crn_split_args, 256, 2) {
             if (k + HOPPER_STAGES - 1 < blocks)
                 hopper_weigh_copy(p, &b, t, k + HOPPER_STAGES - 1,
                                   tiles + last * HOPPER_WEIGH_STAGE, CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
             if (k + 1 < blocks)
                 hopper_turn(tiles + next * HOPPER_WEIGH_STAGE + HOPPER_LEFT, t,
                             tiles + HOPPER_TURNED + (k + 1) % 2 * 2 * HOPPER_RIGHT);

@@ -145,27 +145,30 @@ CRN_KERNEL(crn_copy_rows, crn_copy_rows_args) {
 
 /* ---- The second half of the gradient of a norm of rows: see row_kernels.h ---- */
 
-/* partial -> ggamma, gbeta: a block has 32 of the 2 * width columns. */
+/* partial -> ggamma, gbeta, gsum: a block has 8 of the columns of all, which are 32 bytes, and 32
+ * threads for each of them. */
 CRN_KERNEL(crn_row_norm_finish, crn_row_norm_args) {
     CRN_SHARED(float, s, 256);
-    uint32_t width = p->tiling.channels;
+    uint32_t width = p->tiling.channels, all = (p->alone ? 1 : 3) * width;
     CRN_EACH_THREAD(t) {
-        uint32_t column = g.x * 32 + t % 32;
+        uint32_t column = g.x * 8 + t % 8;
         float sum = 0;
-        CRN_UNROLL_BY(8)
-        for (uint32_t i = t / 32; i < p->tiling.strips && column < 2 * width; i += 8)
-            sum += ((const float *)p->partial)[(size_t)i * 2 * width + column];
+        CRN_UNROLL_BY(9)
+        for (uint32_t i = t / 8; i < p->tiling.strips && column < all; i += 32)
+            sum += ((const float *)p->partial)[(size_t)i * all + column];
         s[t] = sum;
     }
+    for (uint32_t half = 16; half > 0; half /= 2) {
+        CRN_BARRIER();
+        CRN_FIRST_THREADS(t, half * 8) {
+            s[t] += s[t + half * 8];
+        }
+    }
     CRN_BARRIER();
-    CRN_EACH_THREAD(t) {
-        uint32_t column = g.x * 32 + t;
-        float *to = column < width ? p->ggamma : p->gbeta;
-        if (t >= 32 || column >= 2 * width || !to)
-            continue;
-        float sum = 0;
-        for (uint32_t i = 0; i < 8; i++)
-            sum += s[i * 32 + t];
-        to[column < width ? column : column - width] = sum;
+    CRN_FIRST_THREADS(t, 8) {
+        uint32_t column = g.x * 8 + t, array = column / width;
+        float *to = p->alone || array == 2 ? p->gsum : array == 0 ? p->ggamma : p->gbeta;
+        if (column < all && to)
+            to[column - array * width] = s[t];
     }
 }

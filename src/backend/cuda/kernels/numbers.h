@@ -2,7 +2,11 @@
  *
  * Sums, products, quotients and roots of floats are rounded to nearest on both, and no compiler may
  * contract a product and a sum (-fmad=false, -ffp-contract=off). Where only one rounding is
- * intended, the code uses crn_fma. exp, log and tanh are built from these operations. */
+ * intended, the code uses crn_fma. exp, log and tanh are built from these operations.
+ *
+ * Functions called `quick` are the exception: a GPU computes them in a unit of its own, within
+ * 4e-7. They are used only where results become bf16 and arithmetic would take longer than memory.
+ */
 #ifndef CRN_NUMBERS_H
 #define CRN_NUMBERS_H
 
@@ -157,26 +161,31 @@ CRN_DEVICE float crn_sigmoid(float x) {
     return x < 0 ? e * share : share;
 }
 
-/* The smaller of 1 / (1 + e^x) and 1 / (1 + e^-x): crn_sigmoid(-|x|). */
-CRN_DEVICE float crn_smaller_share(float x) {
-    float e = crn_exp_down(-fabsf(x));
-    return e * crn_inverse(1 + e);
+/* 2^x; what is below 2^-126 is zero. */
+CRN_DEVICE float crn_exp2_quick(float x) {
+#ifdef __CUDACC__
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+#else
+    return x < -126 ? 0 : exp2f(x);
+#endif
 }
 
-/* The smaller of 1 / (1 + 2^x) and 1 / (1 + 2^-x), within 6e-5 of itself, for values that become
- * bf16: the best polynomials of their degrees, and one step of Newton's method, whose error is
- * -1e-4 to 0 and is shifted by half of that. n is added to the exponent of 2^f. */
-CRN_DEVICE float crn_smaller_share_rough(float x) {
-    float low = crn_at_least(-fabsf(x), -125.0f), shifted = low + 12582912.0f;
-    float f = low - (shifted - 12582912.0f);
-    float sum = 9.57010221e-3f;
-    sum = crn_fma(sum, f, 5.59178628e-2f);
-    sum = crn_fma(sum, f, 0.240247443f);
-    sum = crn_fma(sum, f, 0.693121791f);
-    sum = crn_fma(sum, f, 0.999999285f);
-    float e = crn_from_bits(crn_to_bits(sum) + (crn_to_bits(shifted) << 23)), both = 1 + e;
-    float y = crn_fma(crn_fma(0.323232532f, both, -1.45454645f), both, 2.12121320f);
-    return e * (y * crn_fma(-both, y, 2.00005102f));
+CRN_DEVICE float crn_exp_quick(float x) {
+    return crn_exp2_quick(x * 1.44269504f);
+}
+
+/* 1 / (1 + 2^-x) */
+CRN_DEVICE float crn_sigmoid_quick(float x) {
+    float both = 1 + crn_exp2_quick(-x);
+#ifdef __CUDACC__
+    float share;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(share) : "f"(both));
+    return share;
+#else
+    return 1 / both;
+#endif
 }
 
 /* Near zero the series is used, else e^2|x|, where nothing cancels. */

@@ -12,6 +12,7 @@
 #define pack FORM(pack)
 #define raw FORM(raw)
 #define fetch FORM(fetch)
+#define fetch_ahead FORM(fetch_ahead)
 #define open FORM(open)
 #define pack_up FORM(pack_up)
 #define store FORM(store)
@@ -92,6 +93,15 @@ typedef struct raw {
 
 CRN_DEVICE raw fetch(const void *from, size_t index) {
     return *(const raw *)((const stored *)from + index);
+}
+
+/* Fetch to shared memory, in the background if packs have 16 bytes: see CRN_COPIES_END. */
+CRN_DEVICE void fetch_ahead(raw *to, const void *from, size_t index) {
+#if PACK > 1
+    crn_copy_ahead(to, (const stored *)from + index);
+#else
+    *to = fetch(from, index);
+#endif
 }
 
 CRN_DEVICE pack open(raw packed) {

@@ -6,6 +6,7 @@
 #undef pack
 #undef raw
 #undef fetch
+#undef fetch_ahead
 #undef open
 #undef pack_up
 #undef store

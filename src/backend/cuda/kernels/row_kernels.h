@@ -185,7 +185,7 @@ CRN_DEVICE void row_tile_sums(const crn_row_norm_args *CRN_RESTRICT p, crn_grid 
         uint32_t c = ((tile * row_tile_packs + q) * 32 + lane) * PACK + k;
         if (c >= width)
             continue;
-        float sum = 0, *to = (float *)p->partial + ((size_t)g.x * 2 + array) * width + c;
+        float sum = 0, *to = (float *)p->partial + ((size_t)g.x * 3 + array) * width + c;
         CRN_UNROLL for (uint32_t warp = 0; warp < CRN_ROW_WARPS; warp++) sum +=
             s[i / 32 * g.threads + warp * 32 + lane];
         *to = sum + (add ? *to : 0);

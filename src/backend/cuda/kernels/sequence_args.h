@@ -8,15 +8,17 @@
  *
  *     row_norm           x (, added) -> y, mean, inverse (, sum)
  *     row_norm_bwd       x, gy, mean, inverse (, other) -> gx, partial
- *     row_norm_finish    partial -> ggamma, gbeta
+ *     row_norm_finish    partial -> ggamma, gbeta (, gsum)
  *
  * Those called `wide` are for rows too long for a block: row_norm can have 4 packs of a row for
  * each of 256 threads, row_norm_bwd one for each of 512. With `added` the norm is that of sum = x +
  * added. With `other` that is added to gx. y and sum may be x or added, gx may be x, gy or other.
  */
-#define CRN_ROW_HELD 4u   /* packs of a thread of row_norm */
-#define CRN_ROW_CHUNK 32u /* rows that a block of row_norm_bwd_wide has at a time */
-#define CRN_ROW_WARPS 8u  /* of such a block */
+#define CRN_ROW_HELD 4u     /* packs of a thread of row_norm */
+#define CRN_ROW_CHUNK 32u   /* rows that a block of row_norm_bwd_wide has at a time */
+#define CRN_ROW_WARPS 8u    /* of such a block */
+#define CRN_STRIP_STAGES 3u /* of row_norm_bwd: the rows at hand, and those that are fetched */
+#define CRN_STRIP_BYTES (CRN_STRIP_STAGES * 3 * 512 * 16) /* of its shared memory for them */
 
 typedef struct crn_row_norm_args {
     crn_tiling tiling; /* the caller gives rows and channels; the launch fills in the rest */
@@ -30,7 +32,9 @@ typedef struct crn_row_norm_args {
     const float *beta;     /* or NULL */
     float *mean, *inverse; /* [rows]; mean: only if centred; forward: or NULL */
     float *ggamma, *gbeta; /* [width], or NULL */
-    void *partial;         /* NULL: neither is wanted */
+    float *gsum;           /* likewise: the sums of the columns of gx, of rows that are not wide */
+    void *partial;         /* NULL: none of them is wanted */
+    uint32_t alone;        /* 1: only gsum is made, of gy instead of gx */
 } crn_row_norm_args;
 
 /* ---- Gates, element by element: the arguments are crn_pointwise_args ---- */
@@ -125,7 +129,11 @@ typedef struct crn_copy_rows_args {
  * partial sums are those of all rows, and the launch for the last chunk makes the loss.
  *
  * Labels below 0 are ignored; with one outside the words the loss is NaN. In bf16 token_loss takes
- * the count too and writes the gradient instead of the probabilities; token_loss_bwd copies it. */
+ * the count too and writes the gradient instead of the probabilities; token_loss_bwd copies it. Of
+ * equal logits the first is the largest. */
+#define CRN_TOKEN_HELD 11u                          /* packs of a row that a thread reads once */
+#define CRN_TOKEN_BYTES (CRN_TOKEN_HELD * 512 * 16) /* of shared memory for them */
+
 typedef struct crn_token_loss_args {
     uint32_t element, rows, words;
     uint32_t before;
@@ -136,6 +144,7 @@ typedef struct crn_token_loss_args {
     float *loss;    /* forward: or NULL */
     void *gradient; /* may be probabilities */
     float *count;
+    uint64_t *hits; /* forward: or NULL; adds how often the label has the largest logit */
     void *partial;
     uint32_t *tickets;
 } crn_token_loss_args;

@@ -57,14 +57,23 @@ crn_launch crn_row_norm_bwd_launch(crn_row_norm_args *given) {
     uint32_t pack = norm_pack(given, given->gx);
     choose_strips(&given->tiling, pack);
     bool wide = given->tiling.lanes == 0;
-    return launch_of(
+    crn_launch launch = launch_of(
         form_of(wide ? CRN_K_row_norm_bwd_wide : CRN_K_row_norm_bwd, given->element, pack),
         given->tiling.strips, 1, wide ? THREADS : COLUMN_THREADS);
+    launch.shared_bytes = crn_kernel_shared_bytes(launch.kernel);
+    return launch;
 }
 
 crn_launch crn_row_norm_finish_launch(crn_row_norm_args *given) {
-    return launch_of(CRN_K_row_norm_finish, divide_up(2 * (uint64_t)given->tiling.channels, 32), 1,
-                     THREADS);
+    uint32_t arrays = given->alone ? 1 : given->gsum != NULL ? 3 : 2;
+    return launch_of(CRN_K_row_norm_finish, divide_up(arrays * (uint64_t)given->tiling.channels, 8),
+                     1, THREADS);
+}
+
+int crn_row_norm_can_sum(uint32_t element, uint32_t width) {
+    crn_tiling tiling = {.rows = 1, .channels = width};
+    choose_strips(&tiling, width % wide_pack(element) == 0 ? wide_pack(element) : 1);
+    return tiling.lanes > 0;
 }
 
 uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
@@ -72,7 +81,7 @@ uint64_t crn_row_norm_workspace(const crn_row_norm_args *given) {
     choose_strips(&wide, wide_pack(given->element));
     choose_strips(&narrow, 1);
     uint64_t strips = larger(wide.strips, narrow.strips);
-    return (strips * 2 * wide.channels * sizeof(float) + 15) / 16 * 16;
+    return (strips * (given->alone ? 1 : 3) * wide.channels * sizeof(float) + 15) / 16 * 16;
 }
 
 /* ---- Gates ---- */
@@ -161,6 +170,7 @@ crn_launch crn_token_loss_launch(crn_token_loss_args *given) {
     crn_launch launch =
         launch_of(form_of(CRN_K_token_loss, given->element, pack), given->rows, 1, COLUMN_THREADS);
     launch.tickets = 1;
+    launch.shared_bytes = crn_kernel_shared_bytes(launch.kernel);
     return launch;
 }
 

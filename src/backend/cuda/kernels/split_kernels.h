@@ -138,18 +138,18 @@ CRN_DEVICE void run(const crn_split_args *CRN_RESTRICT p, crn_grid g, uint32_t p
         for (uint32_t k = 0; k < SPLIT_STAGES - 1; k++) {
             if (k < b.blocks)
                 copy(p, &b, pass, t, k, tiles + k * STAGE, CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
         }
     }
     uint32_t stage = 0, next = SPLIT_STAGES - 1;
     for (uint32_t k = 0; k < b.blocks; k++) {
-        SPLIT_WAIT(SPLIT_STAGES - 2);
+        CRN_COPIES_WAIT(SPLIT_STAGES - 2);
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             if (k + SPLIT_STAGES - 1 < b.blocks)
                 copy(p, &b, pass, t, k + SPLIT_STAGES - 1, tiles + next * STAGE,
                      CRN_OWN(places, t));
-            SPLIT_GROUP();
+            CRN_COPIES_END();
         }
         CRN_EACH_THREAD(t) {
             uint32_t row = t / 32 % ((TM) / 64) * 64, column = t / 32 / ((TM) / 64) * WARP_N;

@@ -154,5 +154,9 @@ crn_launch crn_split_launch(uint32_t pass, crn_split_args *given) {
 uint32_t crn_kernel_shared_bytes(crn_kernel_id kernel) {
     if (kernel == CRN_K_hopper_weigh)
         return HOPPER_WEIGH_BYTES;
+    if (kernel >= CRN_K_row_norm_bwd && kernel < CRN_K_row_norm_bwd + 4) /* any form */
+        return CRN_STRIP_BYTES;
+    if (kernel >= CRN_K_token_loss && kernel < CRN_K_token_loss + 4)
+        return CRN_TOKEN_BYTES;
     return kernel == CRN_K_hopper_gather || kernel == CRN_K_hopper_scatter ? HOPPER_BYTES : 0;
 }

@@ -30,10 +30,6 @@ CRN_DEVICE void split_copy(float *to, const float *from, uint32_t there) {
                  : "memory");
 }
 
-/* All copies since the last call are a group; wait until at most `left` groups are in flight. */
-#define SPLIT_GROUP() asm volatile("cp.async.commit_group;\n" ::: "memory")
-#define SPLIT_WAIT(left) asm volatile("cp.async.wait_group %0;\n" ::"n"(left) : "memory")
-
 #else
 
 CRN_DEVICE void split_number(float x, uint32_t *big, uint32_t *small) {
@@ -49,9 +45,6 @@ CRN_DEVICE void split_copy(float *to, const float *from, uint32_t there) {
     for (uint32_t i = 0; i < 4; i++)
         to[i] = there ? from[i] : 0;
 }
-
-#define SPLIT_GROUP() ((void)0)
-#define SPLIT_WAIT(left) ((void)0)
 
 /* What a matrix unit reads. */
 CRN_DEVICE float split_read(uint32_t bits) {
