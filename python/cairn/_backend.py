@@ -184,7 +184,7 @@ class Backend:
         return plan
 
     def _compile_forward(self, gm, inputs):
-        return _freeing(boxed(gm), inputs)
+        return freeing(boxed(gm), inputs)
 
     def _compile_backward(self, gm, inputs):
         usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)
@@ -200,10 +200,10 @@ class Backend:
             self.steps.went_through(variant)
             self.watch.leave(variant)
             return results
-        return _freeing(_torch.boxed_call(run), inputs)
+        return freeing(_torch.boxed_call(run), inputs)
 
 
-def _freeing(call, inputs):
+def freeing(call, inputs):
     """A part of a step that leaves no workspaces of libraries behind. PyTorch has one for every thread, and the two parts
     run in two threads; so they use the same memory one after the other."""
     if not any(isinstance(v, torch.Tensor) and v.is_cuda for v in inputs):

@@ -8,6 +8,8 @@ time. While a step is captured or runs, a parameter that is at home on the host 
 the device without memory.
 """
 
+import contextlib
+
 import torch
 
 from . import _moves
@@ -36,6 +38,22 @@ def host_like(value):
         size = value.untyped_storage().nbytes()
         raise CairnError(f"the driver refused {size} bytes of pinned host memory for one tensor: "
                          f"{str(error).splitlines()[0]}") from None
+
+
+@contextlib.contextmanager
+def on_host(tensors):
+    """The bytes of a GPU's tensors are on the host in this block, in which nothing may read them."""
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage() for t in tensors if t.is_cuda}
+    storages.pop(0, None)
+    kept = [(storage, storage.cpu()) for storage in storages.values()]
+    for storage in storages.values():
+        storage.resize_(0)
+    try:
+        yield
+    finally:
+        for storage, host in kept:
+            storage.resize_(host.nbytes())
+            storage.copy_(host)
 
 
 class Place:

@@ -19,13 +19,13 @@ from torch import fx
 
 from . import _check, _homes, _moves, _sizes, _updates
 from . import _library as lib
-from ._backend import _refuse_inputs, _Stop, capture, with_partition
+from ._backend import _refuse_inputs, _Stop, capture, freeing, with_partition
 from ._errors import CairnError
 from ._joint import is_mutation
 from ._options import File, Options, Size
 from ._plan import Plan, Planner, alignment_of, has_own_memory
 from ._regions import _fake
-from ._torch import warn_if_untried
+from ._torch import clear_cublas_workspaces, warn_if_untried
 from ._write import Writer, boxed, is_like
 
 
@@ -114,6 +114,8 @@ class _StepWriter(Writer):
                 pairs.append((self._value(given), self._value(node)))
         if pairs:
             self.graph.call_function(_moves.update, tuple(map(list, zip(*pairs))))
+        if joint.device.type == "cuda":  # as the plan counts them
+            self.graph.call_function(clear_cublas_workspaces)
         for p in joint.tangents:
             new = self.graph.call_function(torch.ones_like, (self._value(self._loss()),))
             new.meta["val"], new.meta[_check.HOLDS] = p.meta["val"], joint.of_node[p]
@@ -180,7 +182,7 @@ class _Step:
         self.trainer.arrange(self)
         with torch.no_grad(), torch.autocast(self.trainer.device.type, enabled=False):
             slots = [place.get() for place in self.slots]
-            return self.call([*inputs, *slots])
+            return freeing(self.call, inputs)([*inputs, *slots])
 
     def _make(self, inputs):
         trainer = self.trainer
@@ -189,9 +191,11 @@ class _Step:
         adder = _updates.Adder(trainer, parameters, self.mode)
         joint = self._capture(inputs, adder)
         places = self._places(joint, parameters, adder)
-        planner = _WholePlanner(joint, trainer.options, trainer.present_bytes(set(places.values()), inputs))
-        size = None if trainer.options.budget is None else planner.budget_bytes(trainer.options.budget)
-        self.plan = planner.within(size)
+        present = trainer.present_bytes(self.mode, set(places.values()), inputs)
+        with _homes.on_host(trainer.kept_tensors()) if trainer.options.budget is not None else contextlib.nullcontext():
+            planner = _WholePlanner(joint, trainer.options, present)  # measures ops, which needs memory too
+            size = None if trainer.options.budget is None else planner.budget_bytes(trainer.options.budget)
+            self.plan = planner.within(size)
         homes = planner.homes(self.plan)
         self.at_home = {place: s in homes for s, place in places.items()}
         _refuse_host(sum(s.bytes for s in homes if places[s].host is None))
@@ -315,7 +319,6 @@ class Trainer:
         if not self._summed and not self.dry and mode == "step":
             self.sums.clear()
         for place in self._places.values():  # the user may have loaded other tensors
-            place.arrived()
             place.settle(place.at_home, self.device)
         try:
             for place in self._places.values():
@@ -324,6 +327,7 @@ class Trainer:
                 return self._calls[mode](*inputs, **keywords)
         finally:
             for place in self._places.values():
+                place.arrived()  # between steps the user may read it
                 place.show()
 
     # ---- for its steps ----
@@ -338,6 +342,11 @@ class Trainer:
     def note_norm(self, norm):
         self.norm = norm
 
+    def kept_tensors(self):
+        """All that outlives a step."""
+        slots = [v for state in self.optimizer.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
+        return [*self.model.parameters(), *slots, *self.sums.values()]
+
     def place_of(self, parameter, name):
         key = id(parameter), name
         if parameter is not None and key not in self._places:
@@ -345,26 +354,34 @@ class Trainer:
         return self._places.get(key)
 
     def arrange(self, step):
-        """Bring everything to where a step has it. A step that does not use slots leaves them where a later one wants
-        them."""
-        wanted = {**(self._steps["last"][-1].at_home if step.mode == "add" else {}), **step.at_home}
+        """Bring everything to where a step has it."""
+        wanted = self._wanted(step.mode, step.at_home)
         for place, at_home in sorted(wanted.items(), key=lambda pair: not pair[1]):  # first to the host
             if place.at_home != at_home:
                 place.settle(at_home, self.device)
                 place.hide(self.device)
 
-    def present_bytes(self, places, inputs):
+    def present_bytes(self, mode, places, inputs):
         """What is on the device, or will be, and is unknown to a step with these places and inputs."""
         unit = alignment_of(self.device)
         rounded = lambda tensor: -(-tensor.untyped_storage().nbytes() // unit) * unit
-        others = [place for place in self._places.values() if place not in places and not place.at_home]
-        later = sum(-(-place.bytes() // unit) * unit for place in others if place.get() is None)
+        wanted = self._wanted(mode, {})
+        others = [place for place in self._places.values() if place not in places]
+        leaving = [place for place in others if wanted.get(place, place.at_home)]
+        staying = [place for place in others if place not in leaving]
+        later = sum(-(-place.bytes() // unit) * unit for place in staying if place.get() is None)
         if self.device.type != "cuda":
-            return later + sum(rounded(place.get()) for place in others if place.get() is not None)
+            return later + sum(rounded(place.get()) for place in staying if place.get() is not None)
         gc.collect()
-        known = [place.get() for place in places if not place.at_home] + list(inputs)
+        clear_cublas_workspaces()  # the plan counts them
+        known = [place.get() for place in (*places, *leaving) if not place.at_home] + list(inputs)
         storages = {t.data_ptr(): rounded(t) for t in known if isinstance(t, torch.Tensor) and t.is_cuda}
+        later += unit * self.optimizer_steps.numbers_to_come(self.device)
         return later + torch.cuda.memory_allocated(self.device) - sum(storages.values())
+
+    def _wanted(self, mode, at_home):
+        """Where a step has everything. One that does not use slots leaves them where a later one wants them."""
+        return {**(self._steps["last"][-1].at_home if mode == "add" else {}), **at_home}
 
 
 def _refuse(model, optimizer):
@@ -423,7 +440,7 @@ def trainer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, budget: Si
     clip_norm  the largest norm of all gradients, as clip_grad_norm_(model.parameters(), clip_norm)
     offload    whether tensors may be on the host, on a GPU
     The other options are those of backend()."""
-    options = Options(budget=budget, algorithm=algorithm, offload=offload, report=report, costs=costs, check=check,
+    options = Options(budget=budget, algorithm=algorithm, offload=offload, total=True, report=report, costs=costs, check=check,
                       verbose=verbose)
     warn_if_untried()
     return Trainer(model, optimizer, options, loss, clip_norm)

@@ -29,6 +29,7 @@ SLOT = "cairn_slot"  # key of placeholders that stand for slots: the parameter a
 UPDATE = "cairn_update"  # key of nodes that change what they read
 SUM = "sum of gradients"  # the name of the trainer's own slot
 CHUNK = 1 << 24  # elements of a parameter that are updated at once; a power of two, so that chunks begin aligned as it does
+FIRST_CHUNK = 1 << 18  # the same at the first update
 
 
 def _is_slot(value, parameter):
@@ -83,28 +84,34 @@ class Optimizer:
             self._run_whole(one, parameter, gradient, group)
 
     def _run_chunks(self, one, parameter, gradient, group):
-        """Elements do not depend on each other: what the optimiser makes for a while is no larger than a chunk."""
+        """Elements do not depend on each other: what the optimiser makes for a while is no larger than a chunk. The first
+        update makes slots of every chunk beside those of the parameter, so its chunks are smaller."""
         state = one.state.get(parameter, {})
-        before = dict(state)
-        for first in range(0, parameter.numel(), CHUNK):
-            where = slice(first, first + CHUNK)
-            chunk = torch.nn.Parameter(_flat(parameter.data)[where])
-            one.state[chunk] = {name: _flat(value)[where] if _is_slot(value, parameter) else copy.deepcopy(value)
-                               for name, value in before.items()}
-            self._run_whole(one, chunk, _flat(gradient)[where], group)
-            made = one.state.pop(chunk, {})
-            for name, value in made.items():
-                if not _is_slot(value, chunk):
-                    continue
-                if not _is_slot(state.get(name), parameter):  # the first update makes it
-                    state[name] = torch.empty_like(parameter, dtype=value.dtype)
-                here = _flat(state[name])[where]
-                if here.data_ptr() != value.data_ptr():
-                    here.copy_(value)
-        state.update({name: value for name, value in made.items() if not _is_slot(value, chunk)})
+        before, rest = dict(state), {}
+        size = min(CHUNK, FIRST_CHUNK) if not before and self.kept(group, parameter)[0] else CHUNK
+        for first in range(0, parameter.numel(), size):
+            rest = self._run_chunk(one, parameter, gradient, group, slice(first, first + size), before, state)
+        state.update(rest)
         if state:
             one.state[parameter] = state
         one.param_groups = [{**group, "params": [parameter]}]  # it must not keep the memory of a chunk
+
+    def _run_chunk(self, one, parameter, gradient, group, where, before, state):
+        """Update a chunk; slots that it makes are copied into those of `state`. Returns what else is kept."""
+        chunk = torch.nn.Parameter(_flat(parameter.data)[where])
+        one.state[chunk] = {name: _flat(value)[where] if _is_slot(value, parameter) else copy.deepcopy(value)
+                           for name, value in before.items()}
+        self._run_whole(one, chunk, _flat(gradient)[where], group)
+        made = one.state.pop(chunk, {})
+        for name, value in made.items():
+            if not _is_slot(value, chunk):
+                continue
+            if not _is_slot(state.get(name), parameter):  # the first update makes it
+                state[name] = torch.empty_like(parameter, dtype=value.dtype)
+            here = _flat(state[name])[where]
+            if here.data_ptr() != value.data_ptr():
+                here.copy_(value)
+        return {name: value for name, value in made.items() if not _is_slot(value, chunk)}
 
     def _run_whole(self, one, parameter, gradient, group):
         one.param_groups = [{**group, "params": [parameter]}]
@@ -130,6 +137,16 @@ class Optimizer:
             self._kept[key] = slots, {name: value for name, value in state.items() if name not in slots}
         return self._kept[key]
 
+    def numbers_to_come(self, device):
+        """How many numbers on the device, such as counts of steps, the first updates of parameters will make."""
+        count = 0
+        for group in self.optimizer.param_groups:
+            for p in group["params"]:
+                if not self.optimizer.state.get(p):
+                    rest = self.kept(group, p)[1]
+                    count += sum(isinstance(value, torch.Tensor) and value.device == device for value in rest.values())
+        return count
+
     def try_step(self, group, parameter, gradient, slots):
         """A step with other tensors, to measure it."""
         names, rest = self.kept(group, parameter)
@@ -141,6 +158,7 @@ class Optimizer:
     def describe(self, group):
         """The optimiser and what of its options changes the work of an update."""
         words = [name for name, value in sorted(group.items()) if value is True]
+        words += [f"no_{name}" for name in ("foreach", "fused") if group.get(name) is False]
         words += [name for name in ("momentum", "weight_decay") if group.get(name)]
         return ".".join([type(self.optimizer).__name__.lower(), *words])
 

@@ -140,6 +140,16 @@ static uint64_t update_rate(const cairn_graph *graph, int64_t time_ns) {
 
 /* ---- Rounds ---- */
 
+/* A time that is not measured, if the first implementation takes `measured` instead of `estimated`:
+ * as many times that one's as was estimated. */
+static int64_t scaled(int64_t time, int64_t estimated, int64_t measured) {
+    if (estimated <= 0 || time <= estimated)
+        return measured;
+    uint64_t more =
+        crn_mul_div_up((uint64_t)(time - estimated), (uint64_t)measured, (uint64_t)estimated);
+    return crn_add_time(measured, (int64_t)CRN_MIN(more, (uint64_t)INT64_MAX));
+}
+
 /* Set what was measured of one implementation. The first one is the fastest. */
 static cairn_status set_times(crn_profiler *p, cairn_id op, uint32_t k,
                               const cairn_implementation *found) {
@@ -152,7 +162,7 @@ static cairn_status set_times(crn_profiler *p, cairn_id op, uint32_t k,
     list[k].low_ns = found->low_ns;
     list[k].high_ns = found->high_ns;
     for (uint32_t i = 1; k == 0 && i < choices; i++)
-        list[i].time_ns = CRN_MAX(list[i].time_ns, list[0].time_ns);
+        list[i].time_ns = scaled(list[i].time_ns, known->time_ns, found->time_ns);
     return cairn_costs_set_op(p->costs, op, list, choices);
 }
 

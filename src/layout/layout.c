@@ -12,9 +12,9 @@
  * until all fit or the limit of work is reached; then the same with a smaller or larger size. Where
  * the promised size is not reached, what stays to the end is placed from the top of the arena. The
  * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
- * place all, with a small constant: the test of two lifetimes is two comparisons; for the longest
- * first there are quicker algorithms (long_first.h), and where there are very many it is the only
- * order tried. */
+ * place all, with a small constant: the test of two lifetimes is two comparisons; where there are
+ * many there are quicker algorithms (long_first.h), and where there are very many the longest first
+ * is the only order tried. */
 #include "base/crn_base.h"
 #include "base/rng.h"
 #include "layout/crn_layout.h"
@@ -250,25 +250,28 @@ static void keep_placed(placing *p) {
     keep_best(p, arena);
 }
 
-/* Place all in the present order; keep the result if it is the best so far. Ends early when it
- * cannot be. */
+/* Place all in the present order, with a comparison of every pair; keep the result if it is the
+ * best so far. Ends early when it cannot be. */
 static void place_all(placing *p) {
     queue_up(p, p->order);
     if (place_within(p, 0, p->best) == p->count)
         keep_placed(p);
 }
 
-/* The same for the first order, the longest first, which has quick algorithms. */
-static cairn_status place_long_first(placing *p, crn_arena *scratch) {
+/* The same; there are quick algorithms for many, and a quicker one for the longest first. */
+static cairn_status place_ordered(placing *p, int order, crn_arena *scratch) {
     uint64_t arena;
-    bool sparse = p->count / SPARSE > p->most_alive;
+    bool sparse = order == BY_DURATION && p->count / SPARSE > p->most_alive;
     if (!sparse && p->count <= FEW) {
         place_all(p);
         return CAIRN_OK;
     }
-    CRN_TRY((sparse ? crn_place_long_first : crn_place_in_windows)(scratch, p->lifetimes, p->order,
-                                                                   p->count, p->offsets, &arena));
-    keep_best(p, arena);
+    CRN_TRY(
+        sparse ? crn_place_long_first(scratch, p->lifetimes, p->order, p->count, p->offsets, &arena)
+               : crn_place_in_windows(scratch, p->lifetimes, p->order, p->count, p->best,
+                                      p->offsets, &arena));
+    if (arena <= p->best)
+        keep_best(p, arena);
     return CAIRN_OK;
 }
 
@@ -422,10 +425,7 @@ static cairn_status place(placing *p, crn_arena *scratch) {
         for (uint32_t i = 0; i < p->count; i++)
             p->keys[i] = key_of(&p->lifetimes[i], order, p->end);
         sort_by_keys(p, work);
-        if (order == BY_DURATION)
-            CRN_TRY(place_long_first(p, scratch));
-        else
-            place_all(p);
+        CRN_TRY(place_ordered(p, order, scratch));
         if (order == BY_AREA)
             memcpy(p->start, p->order, p->count * sizeof *p->start);
         if (p->count > CRN_LAYOUT_LOTS || (p->count > FEW && good_enough(p)))

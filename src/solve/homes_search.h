@@ -17,6 +17,13 @@ typedef struct crn_kept_base {
     bool share_link;
 } crn_kept_base;
 
+/* The last refusal of a plan without visits: no budget below the one that it names is enough. */
+typedef struct crn_refused_base {
+    uint32_t homes;            /* 0: there is none */
+    bool share_link, any_link; /* whether activations could be offloaded; it does not matter */
+    cairn_error err;
+} crn_refused_base;
+
 typedef struct crn_homes_search {
     const cairn_graph *graph;
     const cairn_costs *costs;
@@ -43,11 +50,13 @@ typedef struct crn_homes_search {
     bool shortens;          /* where the arena is too large, visits become shorter first */
     uint32_t shares;        /* of the work, of which a search does one */
     uint32_t rounds;        /* of a level, at most */
-    crn_kept_base kept;     /* the first plan without visits of the last level */
-    bool recomputes;        /* the last plan that was too large: more than it waits */
-    int64_t busy;           /* the time of the last plan without its waits */
-    uint64_t excess;        /* of the arena of the first plan with visits */
-    uint32_t excess_homes;  /* how many homes that plan had on the host; 0: not known */
+    crn_kept_base kept[2];  /* first plans without visits, the last one first */
+    crn_refused_base refused;
+    bool resorted;         /* the last resort was asked */
+    bool recomputes;       /* the last plan that was too large: more than it waits */
+    int64_t busy;          /* the time of the last plan without its waits */
+    uint64_t excess;       /* of the arena of the first plan with visits */
+    uint32_t excess_homes; /* how many homes that plan had on the host; 0: not known */
     int64_t bounds[CRN_HOME_LEVELS + 1]; /* per level: of plans in its memory; 0: not known */
     bool host_full;                      /* the host had no memory for the homes of some level */
     cairn_solution *least;               /* in the least memory; NULL: not known, or handed out */

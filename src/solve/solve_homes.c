@@ -24,6 +24,7 @@
 #define MOST_ROUNDS 6     /* of one level, while the arena is too large */
 #define GOOD_ENOUGH 10000 /* ppm above the bound */
 #define SHARES 16         /* of the usual work, of which some searches do one */
+#define SHORT_SHARES 4    /* the same for the last resort, on a large graph */
 #define PATIENCE 2        /* levels without a faster plan, after which the search ends */
 #define MOST_SPARES 4     /* spare memory is enough for so many visits, or for one */
 #define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this share */
@@ -92,15 +93,70 @@ static uint64_t spare_for(const search *s) {
     return s->spares * most;
 }
 
+/* Whether an output takes memory of its own, which ends. */
+static bool is_new(const cairn_graph *graph, cairn_id output) {
+    bool own = crn_graph_storage(graph, output) == output;
+    return own && !cairn_graph_tensor(graph, output)->stationary;
+}
+
+/* What an op reads, its workspace, and what it makes if not in place are in memory at once. */
+static uint64_t needed_by(const search *s, const cairn_costs *costs, cairn_id op) {
+    const cairn_op *at = cairn_graph_op(s->graph, op);
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(costs, op, &count);
+    uint64_t bytes = count > 0 ? list[0].workspace_bytes : 0;
+    for (uint32_t i = 1; i < count; i++)
+        bytes = CRN_MIN(bytes, list[i].workspace_bytes);
+    for (uint32_t i = 0; i < at->input_count; i++) {
+        cairn_id storage = crn_graph_storage(s->graph, at->inputs[i]);
+        bool seen = cairn_graph_tensor(s->graph, storage)->stationary;
+        for (uint32_t k = 0; k < i && !seen; k++)
+            seen = crn_graph_storage(s->graph, at->inputs[k]) == storage;
+        bytes += seen ? 0 : cairn_costs_bytes(costs)[storage];
+    }
+    for (uint32_t i = 0; i < at->output_count && at->inplace_count == 0; i++)
+        if (is_new(s->graph, at->outputs[i]))
+            bytes += cairn_costs_bytes(costs)[at->outputs[i]];
+    return bytes;
+}
+
+/* Whether each op by itself fits into the room. */
+static bool may_fit(const search *s, const cairn_costs *costs, uint64_t room) {
+    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
+        if (needed_by(s, costs, o) > room)
+            return false;
+    return true;
+}
+
+/* Whether a refusal of the same level says that `target` is too little. */
+static bool is_refused(const search *s, uint64_t target) {
+    const crn_refused_base *r = &s->refused;
+    return r->homes > 0 && r->homes == s->on_host_count &&
+           (r->any_link || r->share_link == s->share_link) && target < r->err.smallest_budget;
+}
+
 /* The plan of a level without its visits, within `target`. Only the plan with visits is laid out;
  * and copies of activations would wait for those of visits. */
-static cairn_status solve_base(const search *s, const cairn_costs *costs, uint64_t target,
+static cairn_status solve_base(search *s, const cairn_costs *costs, uint64_t target,
                                cairn_solution **out) {
     cairn_solve_options options = s->options;
     options.budget_bytes = target;
     options.live_peak |= s->on_host_count > 0;
     options.no_offload |= s->on_host_count > 0 && !s->share_link;
-    return crn_solve_round(s->graph, costs, s->algorithm, &options, s->shares, out, s->err);
+    *out = NULL;
+    if (is_refused(s, target)) {
+        *s->err = s->refused.err;
+        return CAIRN_INFEASIBLE;
+    }
+    if (is_large(s) && !may_fit(s, costs, target)) { /* to be refused takes long */
+        crn_error_clear(s->err);
+        return CAIRN_INFEASIBLE;
+    }
+    cairn_status status =
+        crn_solve_round(s->graph, costs, s->algorithm, &options, s->shares, out, s->err);
+    if (status == CAIRN_INFEASIBLE)
+        s->refused = (crn_refused_base){s->on_host_count, s->share_link, false, *s->err};
+    return status;
 }
 
 /* A share of the room: `target` for the plan, `spare` for visits that begin early and end late. */
@@ -118,16 +174,33 @@ static bool take_away(const search *s, share *at, uint64_t less) {
     return less > 0;
 }
 
-/* Keep the plan, which other visits may be added to. */
+/* Keep the plan, which other visits may be added to, and the one that was kept last. */
 static void keep_base(search *s, uint64_t target, cairn_solution *base) {
-    cairn_solution_destroy(s->kept.solution);
-    s->kept = (crn_kept_base){base, s->on_host_count, s->shares, target, s->share_link};
+    cairn_solution_destroy(s->kept[1].solution);
+    s->kept[1] = s->kept[0];
+    s->kept[0] = (crn_kept_base){base, s->on_host_count, s->shares, target, s->share_link};
 }
 
-static bool is_kept(const search *s, uint64_t target) {
-    const crn_kept_base *k = &s->kept;
-    return k->solution != NULL && k->homes == s->on_host_count && k->shares == s->shares &&
-           k->target == target && k->share_link == s->share_link;
+/* The kept plan for `target`; NULL: none. */
+static crn_kept_base *kept_for(search *s, uint64_t target) {
+    for (uint32_t i = 0; i < CRN_LENGTH(s->kept); i++) {
+        crn_kept_base *k = &s->kept[i];
+        if (k->solution != NULL && k->homes == s->on_host_count && k->shares == s->shares &&
+            k->target == target && k->share_link == s->share_link)
+            return k;
+    }
+    return NULL;
+}
+
+/* The plan without visits that is kept, or a new one. */
+static cairn_status take_base(search *s, const cairn_costs *costs, uint64_t target,
+                              cairn_solution **out) {
+    crn_kept_base *kept = kept_for(s, target);
+    if (kept == NULL)
+        return solve_base(s, costs, target, out);
+    *out = kept->solution;
+    kept->solution = NULL;
+    return CAIRN_OK;
 }
 
 /* Make the plan without visits, if there is none. If none fits beside the spare memory, it has all.
@@ -136,16 +209,11 @@ static cairn_status find_base(search *s, const cairn_costs *costs, share *at,
                               cairn_solution **base) {
     if (*base != NULL)
         return CAIRN_OK;
-    if (is_kept(s, at->target)) {
-        *base = s->kept.solution;
-        s->kept.solution = NULL;
-        return CAIRN_OK;
-    }
-    cairn_status status = solve_base(s, costs, at->target, base);
+    cairn_status status = take_base(s, costs, at->target, base);
     if (status != CAIRN_INFEASIBLE || at->spare == 0)
         return status;
     *at = (share){at->target + at->spare, 0};
-    return solve_base(s, costs, at->target, base);
+    return take_base(s, costs, at->target, base);
 }
 
 /* The first plan of a level is kept. */
@@ -160,7 +228,7 @@ static void end_base(search *s, bool first, uint64_t target, cairn_solution *bas
  * begin with less. */
 static void expect_excess(search *s, share *at) {
     bool known = s->excess_homes == s->on_host_count && s->excess_homes > 0;
-    if (known && is_large(s) && !is_kept(s, at->target))
+    if (known && is_large(s) && kept_for(s, at->target) == NULL)
         (void)take_away(s, at, s->excess + s->excess / EXCESS_SHARE);
 }
 
@@ -197,6 +265,8 @@ static cairn_status solve_in(search *s, const cairn_costs *costs, uint64_t room,
             end_base(s, made_for == target, made_for, base);
             base = NULL;
         }
+        if (is_large(s) && !s->shortens && at.target < target / 3 * 2)
+            break; /* it would recompute more than longer visits gain */
     }
     end_base(s, at.target == target, at.target, base);
     return status;
@@ -205,23 +275,28 @@ static cairn_status solve_in(search *s, const cairn_costs *costs, uint64_t room,
 /* The plan for `budget` bytes in which what an op visits is workspace, with visits that last no
  * longer than their op. Its layout may still be larger. */
 static cairn_status solve_short(const search *s, const cairn_costs *costs, uint64_t budget,
-                                cairn_solution **out) {
+                                uint32_t shares, cairn_solution **out) {
     cairn_solve_options options = s->options;
     cairn_solution *base;
     options.budget_bytes = budget;
-    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, 1, &base, s->err));
+    CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, shares, &base, s->err));
     cairn_status status = visit(s, 0, base->plan, out);
     cairn_solution_destroy(base);
     return status;
 }
 
 /* The last resort: short visits in the whole room, then in the least memory, and at last the plan
- * that is known to fit. */
+ * that is known to fit. It is always the same, so only the first call gives it; later ones give
+ * NULL. */
 static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t room,
                                    cairn_solution **out) {
-    const uint64_t budgets[] = {room, s->least_base};
-    for (uint32_t k = 0; k < CRN_LENGTH(budgets); k++) {
-        cairn_status status = solve_short(s, costs, budgets[k], out);
+    const uint64_t budgets[] = {room, room, s->least_base};
+    const uint32_t shares[] = {SHORT_SHARES, 1, 1};
+    if (s->resorted)
+        return CAIRN_OK;
+    s->resorted = true;
+    for (uint32_t k = is_large(s) ? 0 : 1; k < CRN_LENGTH(budgets); k++) {
+        cairn_status status = solve_short(s, costs, budgets[k], shares[k], out);
         if (status == CAIRN_OK && memory_of(s, *out) <= room)
             return CAIRN_OK;
         cairn_solution_destroy(*out);
@@ -232,32 +307,6 @@ static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t
     *out = s->least;
     s->least = NULL;
     return CAIRN_OK;
-}
-
-/* What an op reads and its workspace are in memory at once. */
-static uint64_t needed_by(const search *s, const cairn_costs *costs, cairn_id op) {
-    const cairn_op *at = cairn_graph_op(s->graph, op);
-    uint32_t count;
-    const cairn_implementation *list = cairn_costs_op(costs, op, &count);
-    uint64_t bytes = count > 0 ? list[0].workspace_bytes : 0;
-    for (uint32_t i = 1; i < count; i++)
-        bytes = CRN_MIN(bytes, list[i].workspace_bytes);
-    for (uint32_t i = 0; i < at->input_count; i++) {
-        cairn_id storage = crn_graph_storage(s->graph, at->inputs[i]);
-        bool seen = cairn_graph_tensor(s->graph, storage)->stationary;
-        for (uint32_t k = 0; k < i && !seen; k++)
-            seen = crn_graph_storage(s->graph, at->inputs[k]) == storage;
-        bytes += seen ? 0 : cairn_costs_bytes(costs)[storage];
-    }
-    return bytes;
-}
-
-/* Whether each op by itself fits into the room. */
-static bool may_fit(const search *s, const cairn_costs *costs, uint64_t room) {
-    for (cairn_id o = 0; o < cairn_graph_op_count(s->graph); o++)
-        if (needed_by(s, costs, o) > room)
-            return false;
-    return true;
 }
 
 /* Costs in which the first tensors of the list, those of a level, are at home on the host. */
@@ -297,6 +346,9 @@ static cairn_status find_least(search *s) {
     CRN_TRY(status);
     crn_copy_string(op, sizeof op, s->err->name);
     s->least_base = memory_of(s, base);
+    if (is_large(s)) /* it would hardly find less, and search for long */
+        s->refused = (crn_refused_base){
+            s->on_host_count, true, true, {.smallest_budget = base->sim->summary->peak_bytes}};
     status = visit_least(s, base->plan);
     cairn_solution_destroy(base);
     CRN_TRY(status);
@@ -412,7 +464,7 @@ static cairn_status hurry_to_level(search *s, uint32_t *level, cairn_solution **
         skip_levels(s, level);
     if (!s->recomputes || first == LEVELS)
         return find_level_from(s, *level + known, level, best);
-    const cairn_solution *kept = s->kept.solution;
+    const cairn_solution *kept = s->kept[0].solution;
     int64_t time = kept == NULL ? INT64_MAX : kept->sim->summary->time_ns;
     CRN_TRY(find_level_from(s, first + 1, level, best));
     if (time >= (*best)->sim->summary->time_ns)
@@ -466,7 +518,9 @@ static cairn_status try_point(search *s, point at, cairn_solution **best, point 
     cairn_solution *next;
     s->spares = at.spares;
     s->shortens = at.shortens;
-    CRN_TRY(solve_level(s, at.level, &next));
+    cairn_status status = solve_level(s, at.level, &next);
+    if (status != CAIRN_INFEASIBLE) /* then there is none, and the best one stays */
+        CRN_TRY(status);
     s->busy = next == NULL ? INT64_MAX : time_of(next) - next->sim->summary->idle_ns;
     keep_faster(best, next);
     if (time_of(*best) < before)
@@ -508,6 +562,17 @@ static cairn_status climb(search *s, int64_t bound, cairn_solution **best, point
     return CAIRN_OK;
 }
 
+/* On a large graph, whose higher levels are not tried, one more plan if the step waits long though
+ * the link is free for an eighth of it: then there is too little memory for fetches to be early. */
+static cairn_status try_next(search *s, cairn_solution **best, point *found) {
+    const cairn_sim_summary *summary = (*best)->sim->summary;
+    bool waits = summary->idle_ns > summary->time_ns / LONG_WAITS &&
+                 summary->copy_in_ns < summary->time_ns / 8 * 7;
+    if (!is_large(s) || found->level == LEVELS || !waits)
+        return CAIRN_OK;
+    return try_point(s, (point){found->level + 1, 1, false}, best, found);
+}
+
 /* If the step waits for copies, try longer visits, there and at higher levels. */
 static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, point *found) {
     uint32_t patience = is_large(s) ? 0 : PATIENCE;
@@ -524,22 +589,11 @@ static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, po
     return CAIRN_OK;
 }
 
-/* On a large graph, whose higher levels are not tried, one more plan if the step waits long though
- * the link is free for an eighth of it: then there is too little memory for fetches to be early. */
-static cairn_status try_next(search *s, cairn_solution **best, point *found) {
-    const cairn_sim_summary *summary = (*best)->sim->summary;
-    bool waits = summary->idle_ns > summary->time_ns / LONG_WAITS &&
-                 summary->copy_in_ns < summary->time_ns / 8 * 7;
-    if (!is_large(s) || found->level == LEVELS || !waits)
-        return CAIRN_OK;
-    return try_point(s, (point){found->level + 1, 1, false}, best, found);
-}
-
 static cairn_status search_levels(search *s, int64_t bound, cairn_solution **best) {
     point found;
     CRN_TRY(climb(s, bound, best, &found));
-    CRN_TRY(lengthen(s, bound, best, &found));
-    return try_next(s, best, &found);
+    CRN_TRY(try_next(s, best, &found));
+    return lengthen(s, bound, best, &found);
 }
 
 static cairn_status refuse(const search *s) {
@@ -631,7 +685,8 @@ cairn_status crn_solve_homes(const cairn_graph *graph, const cairn_costs *costs,
     crn_arena_init(&scratch, &allocator);
     cairn_status status = solve_all(&s, out);
     cairn_solution_destroy(s.least);
-    cairn_solution_destroy(s.kept.solution);
+    cairn_solution_destroy(s.kept[0].solution);
+    cairn_solution_destroy(s.kept[1].solution);
     crn_arena_release(&scratch);
     if (status == CAIRN_OK)
         return CAIRN_OK;

@@ -227,6 +227,36 @@ static void test_auto(void) {
     cairn_graph_destroy(forward);
 }
 
+/* Chunks that a profile does not measure cost as many times the whole head as was estimated,
+ * however slow the machine is. */
+static void test_profile(void) {
+    cairn_error err = {0};
+    cairn_costs *costs;
+    cairn_profile_options options = CAIRN_PROFILE_OPTIONS_INIT;
+    cairn_graph *forward = build(true, 0), *step = differentiate(forward, true);
+    cairn_implementation before[2] = {{0}}, after[2] = {{0}};
+    options.repetitions = 1;
+    CHECK_OK(cairn_bind(step, device, &costs, &err), &err);
+    for (int k = 0; k < 2; k++) {
+        for (cairn_id o = 0; o < cairn_graph_op_count(step); o++) {
+            uint32_t count;
+            const cairn_implementation *list = cairn_costs_op(costs, o, &count);
+            if (cairn_graph_op(step, o)->kind == CAIRN_OP_HEAD_LOSS)
+                memcpy(k == 0 ? before : after, list, 2 * sizeof *list);
+        }
+        if (k == 0)
+            CHECK_OK(cairn_profile(step, device, &options, costs, NULL, &err), &err);
+    }
+    CHECK(after[0].high_ns > 0 && after[1].high_ns == 0);
+    CHECK(before[1].time_ns > before[0].time_ns);
+    double estimated = (double)before[1].time_ns / (double)before[0].time_ns;
+    double found = (double)after[1].time_ns / (double)after[0].time_ns;
+    CHECK(fabs(found - estimated) < 0.01 * estimated);
+    cairn_costs_destroy(costs);
+    cairn_graph_destroy(step);
+    cairn_graph_destroy(forward);
+}
+
 int main(int argc, char **argv) {
     if (argc > 1)
         backend = argv[1];
@@ -236,6 +266,7 @@ int main(int argc, char **argv) {
     test_differences();
     test_network();
     test_auto();
+    test_profile();
     cairn_device_close(device);
     return check_result();
 }

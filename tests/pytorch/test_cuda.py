@@ -4,6 +4,7 @@ peak within 0.5% of that; copies on streams of their own; steps recorded as CUDA
     python test_cuda.py [FILTER]    one JSON line per network and budget"""
 
 import copy
+import gc
 import json
 import os
 import unittest
@@ -11,11 +12,13 @@ import unittest
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 import torch
+import torch.nn.functional as F
 
 import cairn
-from cairn import _backend
+from cairn import _backend, _updates
 from common import compiled, same, train
 from small_models import NETWORKS, make
+from test_trainer import outcome, plainly
 
 STEPS = 3
 
@@ -176,6 +179,114 @@ class Cuda(unittest.TestCase):
                                       same=same(one, other))), flush=True)
                 self.assertTrue(same(one, other))
                 self.assertGreater(plan.offloads, 0)
+
+
+class Large(torch.nn.Module):
+    """Two matrices that are updated in chunks, and smaller ones: 320 MiB of parameters, 1.25 GiB with gradients and
+    moments."""
+
+    def __init__(self):
+        super().__init__()
+        shapes = [(4096, 8192), (8192, 4096), (4096, 2048), (2048, 4096)]
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(*shape) for shape in shapes)
+        assert self.layers[0].weight.numel() > _updates.CHUNK > self.layers[2].weight.numel()
+
+    def forward(self, x, y):
+        for layer in self.layers:
+            x = F.gelu(layer(x))
+        return F.cross_entropy(x, y)
+
+
+def large():
+    torch.manual_seed(0)
+    return Large(), (torch.randn(64, 4096), torch.randint(0, 4096, (64,)))
+
+
+UPDATES = {"adamw": lambda p: torch.optim.AdamW(p, lr=0.001),
+           "adamw, plain": lambda p: torch.optim.AdamW(p, lr=0.001, foreach=False),
+           "adamw, fused": lambda p: torch.optim.AdamW(p, lr=0.001, fused=True),
+           "sgd": lambda p: torch.optim.SGD(p, lr=0.01, momentum=0.9, nesterov=True)}
+
+
+def to(value, device):
+    if isinstance(value, (list, tuple)):
+        return [to(x, device) for x in value]
+    return value.to(device)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class Trainer(unittest.TestCase):
+    """cairn.trainer with everything on the device inside a budget: bits of a plain loop, and the allocator's peak."""
+
+    def setUp(self):
+        deterministic()
+
+    def plain(self, make, **options):
+        """Results of a plain loop, on the host, and the most that PyTorch had allocated."""
+        model, inputs = large()
+        torch.cuda.reset_peak_memory_stats()
+        found = to(plainly(model.cuda(), to(inputs, "cuda"), make, **options), "cpu")
+        return found, torch.cuda.max_memory_allocated()
+
+    def trainer(self, make, budget, **options):
+        self.free()
+        model, inputs = large()
+        model, inputs = model.cuda(), to(inputs, "cuda")
+        return cairn.trainer(model, make(model.parameters()), budget, **options), inputs
+
+    def free(self):
+        torch._dynamo.reset()
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+
+    def smallest(self, make):
+        trainer, inputs = self.trainer(make, 1000)
+        with self.assertRaises(cairn.BudgetError) as refused:
+            trainer.fit(*inputs)
+        return refused.exception.smallest
+
+    def check(self, name, budget, expected, micro=1, **options):
+        """The results are read without waiting for the GPU: between steps they must be there."""
+        trainer, inputs = self.trainer(UPDATES[name], budget, **options)
+        losses, peaks = torch.zeros(4, device=inputs[0].device).unbind(), []
+        torch.cuda.reset_peak_memory_stats()
+        if micro == 1:
+            trainer.fit(*inputs)
+        fit = torch.cuda.max_memory_allocated()
+        for loss in losses:
+            torch.cuda.reset_peak_memory_stats()
+            for _ in range(micro - 1):
+                trainer.accumulate(*inputs)
+            loss.copy_(trainer.step(*inputs))
+            peaks.append(torch.cuda.max_memory_allocated())
+        found = to(outcome(trainer.model, trainer.optimizer, list(losses)), "cpu")
+        homes = [place for place in trainer._places.values() if place.at_home]
+        line = dict(trainer=name, budget=budget, predicted=trainer.plan.peak + trainer.plan.reserve, allocated=peaks,
+                    fit=fit, homes=len(homes), moments=sum(place.name is not None for place in homes), micro=micro,
+                    same=same(expected, found), **{k: str(v) for k, v in options.items()})
+        print(json.dumps(line), flush=True)
+        self.assertTrue(line["same"])
+        self.assertLessEqual(max(peaks[micro > 1:]), budget)
+        self.assertGreater(line["moments"], 0)
+
+    def test_optimizers(self):
+        """A budget below parameters, gradients and moments, and the smallest."""
+        for name, make in UPDATES.items():
+            with self.subTest(name):
+                self.free()
+                expected, usual = self.plain(make)
+                least = self.smallest(make)
+                state = sum(t.nbytes for t in (*expected[1], *expected[1], *sum(expected[2], [])))
+                print(json.dumps(dict(trainer=name, usual=usual, state=state, smallest=least)), flush=True)
+                for budget in (state * 3 // 5, least):
+                    self.check(name, budget, expected)
+
+    def test_sums(self):
+        """Gradients of two micro-batches, clipped."""
+        self.free()
+        expected, usual = self.plain(UPDATES["adamw"], micro=2, clip=0.1)
+        self.check("adamw", usual // 2, expected, micro=2, clip_norm=0.1)
 
 
 for _name in NETWORKS:
