@@ -440,7 +440,7 @@ def trainer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, budget: Si
     clip_norm  the largest norm of all gradients, as clip_grad_norm_(model.parameters(), clip_norm)
     offload    whether tensors may be on the host, on a GPU
     The other options are those of backend()."""
-    options = Options(budget=budget, algorithm=algorithm, offload=offload, total=True, report=report, costs=costs, check=check,
-                      verbose=verbose)
+    options = Options(budget=budget, algorithm=algorithm, offload=offload, total=True, report=report, costs=costs,
+                      check=check, verbose=verbose)
     warn_if_untried()
     return Trainer(model, optimizer, options, loss, clip_norm)

@@ -221,18 +221,18 @@ class Trainer(unittest.TestCase):
     def setUp(self):
         deterministic()
 
-    def plain(self, make, **options):
+    def plain(self, optimizer, **options):
         """Results of a plain loop, on the host, and the most that PyTorch had allocated."""
         model, inputs = large()
         torch.cuda.reset_peak_memory_stats()
-        found = to(plainly(model.cuda(), to(inputs, "cuda"), make, **options), "cpu")
+        found = to(plainly(model.cuda(), to(inputs, "cuda"), optimizer, **options), "cpu")
         return found, torch.cuda.max_memory_allocated()
 
-    def trainer(self, make, budget, **options):
+    def trainer(self, optimizer, budget, **options):
         self.free()
         model, inputs = large()
         model, inputs = model.cuda(), to(inputs, "cuda")
-        return cairn.trainer(model, make(model.parameters()), budget, **options), inputs
+        return cairn.trainer(model, optimizer(model.parameters()), budget, **options), inputs
 
     def free(self):
         torch._dynamo.reset()
@@ -240,8 +240,8 @@ class Trainer(unittest.TestCase):
         torch._C._cuda_clearCublasWorkspaces()
         torch.cuda.empty_cache()
 
-    def smallest(self, make):
-        trainer, inputs = self.trainer(make, 1000)
+    def smallest(self, optimizer):
+        trainer, inputs = self.trainer(optimizer, 1000)
         with self.assertRaises(cairn.BudgetError) as refused:
             trainer.fit(*inputs)
         return refused.exception.smallest
@@ -272,11 +272,11 @@ class Trainer(unittest.TestCase):
 
     def test_optimizers(self):
         """A budget below parameters, gradients and moments, and the smallest."""
-        for name, make in UPDATES.items():
+        for name, optimizer in UPDATES.items():
             with self.subTest(name):
                 self.free()
-                expected, usual = self.plain(make)
-                least = self.smallest(make)
+                expected, usual = self.plain(optimizer)
+                least = self.smallest(optimizer)
                 state = sum(t.nbytes for t in (*expected[1], *expected[1], *sum(expected[2], [])))
                 print(json.dumps(dict(trainer=name, usual=usual, state=state, smallest=least)), flush=True)
                 for budget in (state * 3 // 5, least):
