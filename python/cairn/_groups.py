@@ -231,12 +231,12 @@ class Grouping:
 
     def _close(self, group, outs):
         """Set what a group makes, with its cone and its leaves. A realised value is computed again rather than read if the
-        group reads everything large that it is made of anyway: relu(norm(x)), and where it is 0, in the backward part of the
-        norm."""
+        group reads everything large that it is made of anyway: relu(norm(x)) in the backward part of the norm."""
         inlined = set()
         cone, leaves = self._trace(outs, inlined)
         while True:
-            more = {v for v in leaves if self._follows(v, leaves - {v})}
+            more = {v for v in leaves if v in self.fused and not self._reduces(v) and not self._solo(v)
+                    and self.large(self._leaves[v], self._bytes[v]) <= leaves - {v}}
             if not more:
                 break
             inlined |= more
@@ -249,12 +249,6 @@ class Grouping:
         group.plain = not any(is_reduction(n) for n in group.cone)
         for n in group.outs:
             self.group_of[n] = group
-
-    def _follows(self, value, leaves, depth=2):
-        """Whether a value can be computed again from `leaves`, or from what can."""
-        return (value in self.fused and not self._reduces(value) and not self._solo(value)
-                and all(n in leaves or depth > 1 and self._follows(n, leaves, depth - 1)
-                        for n in self.large(self._leaves[value], self._bytes[value])))
 
     @staticmethod
     def _looped(node):

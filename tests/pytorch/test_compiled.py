@@ -478,21 +478,6 @@ class Groups(unittest.TestCase):
             self.assertFalse((op.flags | statistics.flags) & _library.NEVER_AGAIN)
 
 
-    def test_masks(self):
-        """Where a relu was 0 is computed again from what the norm before it reads, in each of the groups that need it. It is
-        no tensor of the plan, although the relu's result is one."""
-        layers = (nn.Linear(64, 64), nn.LayerNorm(64), nn.ReLU(), nn.Linear(64, 64))
-
-        class Net(nn.Sequential):
-            def forward(self, x):
-                return super().forward(x).square().mean()
-        with unmeasured():
-            joint = planner_of(Net(*layers), (torch.randn(256, 64),)).joint
-        kernels = [op for op in joint.ops if _compiled.is_kernel(op) and op.backward]
-        self.assertGreater(sum(any("le" in str(n.target) for n in op.node.target.graph.nodes) for op in kernels), 1)
-        self.assertFalse(any(s.like.dtype == torch.bool for op in kernels for s in op.outs))
-
-
 class Shared(nn.Module):
     """Linear layers that read the same, of which one's results several heads share."""
 
