@@ -234,9 +234,10 @@ const cli_command cli_command_train = {
         "images. Without --data, inputs and labels are random numbers, and every step prints a\n"
         "line.\n\n" CLI_NORMALISE_DETAILS "\n\n"
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
-        "number of steps, any two plans give the same hash. A run that was interrupted or killed\n"
-        "and continued with --resume gives it too. Ctrl-C ends a run after the current step, with\n"
-        "a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
+        "number of steps, plans give the same hash, unless they run an op by another\n"
+        "implementation, which --same-bits forbids (docs/limits.md). A run that was interrupted or\n"
+        "killed and continued with --resume gives it too. Ctrl-C ends a run after the current\n"
+        "step, with a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
     .options = options,
     .lists = {{"Algorithms", cli_list_algorithms},
               {"Data sources", cli_list_sources},
