@@ -235,7 +235,8 @@ const cli_command cli_command_train = {
         "line.\n\n" CLI_NORMALISE_DETAILS "\n\n"
         "At the end a hash of all parameters is printed. For one model, data, seed, backend and\n"
         "number of steps, plans give the same hash, unless they run an op by another\n"
-        "implementation, which --same-bits forbids (docs/limits.md). A run that was interrupted or\n"
+        "implementation, which --same-bits forbids (docs/limits.md). A run that was interrupted "
+        "or\n"
         "killed and continued with --resume gives it too. Ctrl-C ends a run after the current\n"
         "step, with a snapshot; so do SIGTERM and SIGHUP. See docs/training.md and docs/guide.md.",
     .options = options,
