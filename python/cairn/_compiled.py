@@ -178,8 +178,8 @@ def tried_over(kernel, place):
 
 def peak_beside(kernel):
     """The most that a kernel allocates besides results, all that it can place being placed."""
-    outputs, device = [n.meta["val"] for n in kernel.outputs()], kernel.given[0].device
-    placeable = kernel.placeable()
+    outputs = [n.meta["val"] for n in kernel.outputs()]
+    placeable, device = kernel.placeable(), outputs[0].device  # it may read nothing
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         given = [random_like(value) for value in kernel.given]
         places = [random_like(value) if place in placeable else None for place, value in enumerate(outputs)]
