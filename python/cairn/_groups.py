@@ -82,19 +82,25 @@ class Grouping:
     """The units of a graph: groups and anchors. `units` has them in an order in which they can run."""
 
     def __init__(self, gm, num_fwd_outputs, device):
-        self.device, self.nodes = device, list(gm.graph.nodes)
+        self.device, self.nodes, self.results = device, list(gm.graph.nodes), num_fwd_outputs
+        self.units = self._found(True) or self._found(False)  # merged groups may depend on each other
+        assert self.units is not None, "groups depend on each other"
+
+    def _found(self, merged):
+        """The units; None if they depend on each other."""
         self.place = {n: i for i, n in enumerate(self.nodes)}
         self.output = self.nodes[-1]
         self._find_owners()
-        self._find_backward(self.output.args[0][:num_fwd_outputs])
-        self._fuses = {n: is_fusible(source_of(n), device) for n in self.nodes}
+        self._find_backward(self.output.args[0][:self.results])
+        self._fuses = {n: is_fusible(source_of(n), self.device) for n in self.nodes}
         self._returned = set(self.operands(self.output))
         self._choose()
         self._form()
         self._order_units()
-        self._merge()
+        if merged:
+            self._merge()
         self._drop_unread()
-        self.units = self._sorted()
+        return self._sorted()
 
     # ---- the graph ----
 
@@ -407,7 +413,7 @@ class Grouping:
                 self._enter(g)
 
     def _sorted(self):
-        """The units in an order in which they can run, as near to that of the graph as possible."""
+        """The units in an order in which they can run, as near to that of the graph as possible; None: there is none."""
         units = [u for u in self.order if u is not None and (not isinstance(u, Group) or u.outs)]
         when = {u: self.place[u.outs[0] if isinstance(u, Group) else u] for u in units}
         later, missing = {}, {}
@@ -425,8 +431,7 @@ class Grouping:
                 missing[u] -= 1
                 if not missing[u]:
                     heapq.heappush(ready, (when[u], self.at[u], u))
-        assert len(found) == len(units), "groups depend on each other"
-        return found
+        return found if len(found) == len(units) else None
 
 
 def _over_slow_dimensions(node):

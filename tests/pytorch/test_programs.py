@@ -27,6 +27,8 @@ PROGRAMS = int(os.environ.get("CAIRN_PROGRAMS", 300))
 FIRST = int(os.environ.get("CAIRN_FIRST_PROGRAM", 0))
 DEVICE = os.environ.get("CAIRN_DEVICE", "cpu")
 WHOLE, COMPILED = 10, int(os.environ.get("CAIRN_COMPILED_SHARE", 75))
+# Programs that failed once: a kernel that reads nothing, and merged groups that depended on each other.
+KNOWN = 430537, 431887
 
 
 def trained(f, given, call=None):
@@ -177,7 +179,7 @@ class Programs(unittest.TestCase):
             self.in_kernels(rng, f, given)
 
     def test_programs(self):
-        for number in range(FIRST, FIRST + PROGRAMS):
+        for number in (*KNOWN, *range(FIRST, FIRST + PROGRAMS)):
             self.check(number)
             if number % 20 == 19:
                 print(f"so far: {number + 1 - FIRST} programs from {FIRST}: {self.counts}", flush=True)
