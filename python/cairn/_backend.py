@@ -22,7 +22,7 @@ from . import _optimizers
 from . import _regions
 from ._errors import BudgetError, CairnError
 from ._geometry import propagate
-from ._joint import Joint, copy_mutated, device_of, refuse
+from ._joint import Joint, Parts, copy_mutated, device_of, refuse
 from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
 from ._steps import Steps
@@ -48,6 +48,7 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     copy_mutated(gm, num_fwd_outputs)
     if extend is not None:
         extend(gm, num_fwd_outputs)
+    table.limit = _costs.limit_of(Parts(gm, num_fwd_outputs), options, device)
     learn(gm, table, device, alignment_of(device))
     if whole and _absent.leave_out(gm, num_fwd_outputs):  # now that it is known how results lie
         propagate(gm, table.results, _costs.signature_of)

@@ -16,7 +16,7 @@ from . import _chunks, _costs, _embedding, _slopes, _torch
 from . import _inductor, _pairs, _rows, _slices
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
-from ._joint import EARLY, Joint, copy_mutated, device_of, refuse
+from ._joint import EARLY, Joint, Parts, copy_mutated, device_of, refuse
 from ._peak import peak_of
 from ._plan import alignment_of
 from ._real import random_like, real_tensors
@@ -286,6 +286,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     gm.recompile()
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     table.recorded = options.cudagraphs
+    table.limit = _costs.limit_of(Parts(gm, num_fwd_outputs), options, device)
 
     def runs_as_it_is(node):
         return not is_fusible(node, device)

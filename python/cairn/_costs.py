@@ -5,7 +5,8 @@ other arguments. Where a real op returns its results otherwise than a fake one, 
 says how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
 overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that has
 too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory than
-the op itself.
+the op itself. Whatever else is measured on a GPU, copies and the times under load, keeps to the limit that limit_of()
+derives from the user's budget.
 """
 
 import gc
@@ -20,8 +21,9 @@ from torch import fx
 from . import _fuse, _torch
 from . import _load
 from . import _norms
+from . import _sizes
 from . import _slices
-from ._geometry import any_node, makes_storage, planned_of, propagate, record, tensors_of, values_of
+from ._geometry import any_node, key_of, makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_number, is_random
 from ._real import random_like, real_tensors
@@ -115,6 +117,7 @@ class Table:
         self.path, self.figures, self.link = path, {}, None
         self.results, self.guesses = {}, {}
         self.recorded = False  # whether the step will be a CUDA graph
+        self.limit = None  # bytes that may be allocated on a GPU while times under load and copies are measured
         self.measured, self.fresh = 0, set()  # ops, by this object; those without a time under load
         self.learning = 0.0  # seconds in which ops were measured
         self.loading = 0.0  # of these, in which kernels and libraries were loaded
@@ -189,6 +192,10 @@ class Table:
                     _torch.clear_cublas_workspaces()
         return self.trials[what]
 
+    def room(self):
+        """How many bytes may still be allocated to measure; None: no limit."""
+        return None if self.limit is None else max(self.limit - torch.cuda.memory_allocated(self._device), 0)
+
     def kept(self):
         """What libraries keep on the device; measured once."""
         if self._kept is None:
@@ -256,10 +263,15 @@ def _write_whole(path, content):
 # ---- measuring ----
 
 def operands_of(node, diagonal=False):
-    """Arguments to try a node with."""
+    """Arguments to try a node with. Views of one storage are that here too, so that they need no more memory than in the
+    step, unless the node has an effect or returns one of them: then it must be seen which one."""
+    given = {key_of(value) for value in values_of(node)}
+    apart = is_effect(node) or any(key_of(value) in given for value in tensors_of(node.meta.get("val")))
+    storages = None if apart else {}
+
     def make(argument):
         value = _value(argument)
-        return _torch.number_of(value) if is_number(value) else random_like(value, diagonal)
+        return _torch.number_of(value) if is_number(value) else random_like(value, diagonal, storages)
     return fx.node.map_aggregate(node.args, make), fx.node.map_aggregate(node.kwargs, make)
 
 
@@ -312,6 +324,20 @@ def estimate(node):
     return 1000 + _bytes_of(node) // (1000 if any(v.device.type == "cuda" for v in _values(node)) else 10)
 
 
+def limit_of(parts, options, device):
+    """The bytes that may be allocated on a GPU while a step is measured. What a share is one of is not known yet; it is at
+    least what the backward part reads of the forward part, and with everything counted all that is given to the step."""
+    if options.budget is None or device.type != "cuda":
+        return None
+    present = torch.cuda.memory_allocated(device)
+    saved = [v for n in parts.gm.graph.nodes if n.op == "call_function" and n not in parts.is_backward
+             and any(user in parts.is_backward for user in n.users) for v in tensors_of(n.meta.get("val"))]
+    if options.total:
+        saved += [v for p in parts.primals for v in tensors_of(p.meta.get("val"))]
+    least = sum({key_of(v): v.untyped_storage().nbytes() for v in saved}.values())
+    return _sizes.parse(options.budget, least) + (0 if options.total else present)
+
+
 def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
     `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
@@ -339,10 +365,11 @@ def learn(gm, table, device, alignment, wanted=any_node):
 def _take_loaded(gm, table, device):
     """Set the times of a step's ops to those under its load: only of ops that were measured now, so that the costs of
     other steps stay what they were."""
-    alone = {signature: figures[0] for signature, figures in table.figures.items() if signature not in table.guesses}
+    alone = {signature: figures[:2] for signature, figures in table.figures.items() if signature not in table.guesses}
+    room = None if table.limit is None else table.room() - max(table.kept().values())
     try:
         with real_tensors(), torch.random.fork_rng(devices=[device.index or 0]):
-            times = _load.times_of(gm, signature_of, alone, device, table.recorded)
+            times = _load.times_of(gm, signature_of, alone, device, table.recorded, room)
     except RuntimeError:  # too little memory, or an op that cannot be recorded
         times = {}
     for signature in times.keys() & table.fresh:
@@ -448,12 +475,6 @@ def _made_bytes(results, operands, device, alignment):
     return sum(-(-size // alignment) * alignment for place, size in made.items() if place not in given)
 
 
-def _attempts(node):
-    """Operands to try an op with, until it takes them."""
-    yield operands_of(node)
-    yield operands_of(node, diagonal=True)
-
-
 def _planned_call(node, given):
     target, arguments, keywords = _load.as_planned(node.target, *given, {})
     return lambda: target(*arguments, **keywords)
@@ -461,17 +482,21 @@ def _planned_call(node, given):
 
 def _measure_cpu(missing, table):
     for signature, node in missing.items():
-        for given in _attempts(node):
-            call, results = lambda: node.target(*given[0], **given[1]), []
+        for diagonal in (False, True):  # until the op takes its operands
             try:
-                peak = peak_of(lambda: results.append(call()), torch.device("cpu"))
-                _compare(table, signature, node, results[0], given)
-                workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, torch.device("cpu"), 1)
-                results.clear()
-                table.set(signature, max(_time_cpu(_planned_call(node, given)), 1), max(workspace, 0))
+                _measure_one(table, signature, node, operands_of(node, diagonal))
                 break
             except Exception as error:
                 table.guess(signature, estimate(node), error)
+
+
+def _measure_one(table, signature, node, given):
+    call, results, device = lambda: node.target(*given[0], **given[1]), [], torch.device("cpu")
+    peak = peak_of(lambda: results.append(call()), device)
+    _compare(table, signature, node, results[0], given)
+    workspace = peak - _made_bytes(planned_of(results[0], node.meta["val"]), given, device, 1)
+    results.clear()
+    table.set(signature, max(_time_cpu(_planned_call(node, given)), 1), max(workspace, 0))
 
 
 def _measure_cuda(missing, table, device, alignment):
@@ -481,9 +506,9 @@ def _measure_cuda(missing, table, device, alignment):
     kept, queued = table.kept() if missing else {}, {}
     table.loading += time.perf_counter() - start
     for signature, node in sorted(missing.items(), key=lambda item: -_bytes_of(item[1])):
-        for given in _attempts(node):
+        for diagonal in (False, True):  # until the op takes its operands
             try:
-                queued[signature] = _queue(table, signature, node, given, kept, device, alignment)
+                queued[signature] = _queue(table, signature, node, operands_of(node, diagonal), kept, device, alignment)
                 break
             except Exception as error:
                 _free_workspaces(device)
@@ -535,20 +560,28 @@ def library_workspaces(device):
 def measure_link(table, device):
     """The speed of copies to pinned memory."""
     if table.link is None:
-        table.set_link(*(_link_of(device) if device.type == "cuda" else (10 * 10**9, 10_000)))
+        table.set_link(*(_link_of(device, table.room()) if device.type == "cuda" else (10 * 10**9, 10_000)))
         table.save()
     return table.link
 
 
-def _link_of(device):
+def _copied_bytes(room):
+    """The sizes of the two copies that are measured: 1 and 64 MiB, or less if there is little room."""
+    large = 1 << 26
+    while room is not None and large > max(room, 1 << 16):
+        large >>= 1
+    return large >> 6, large
+
+
+def _link_of(device, room):
     """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
     counts."""
-    times = {}
+    times, (small, large) = {}, _copied_bytes(room)
     with real_tensors():
-        for size in (1 << 20, 1 << 26):
-            there = torch.empty(size, dtype=torch.uint8, device=device)
-            host = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-            times[size] = max(_time_cuda(lambda: host.copy_(there, non_blocking=True), device),
-                              _time_cuda(lambda: there.copy_(host, non_blocking=True), device))
-    rate = ((1 << 26) - (1 << 20)) * 10**9 // max(times[1 << 26] - times[1 << 20], 1)
-    return rate, max(times[1 << 20] - (1 << 20) * 10**9 // rate, 0)
+        there = torch.empty(large, dtype=torch.uint8, device=device)
+        host = torch.empty(large, dtype=torch.uint8, pin_memory=True)
+        for size in (small, large):
+            times[size] = max(_time_cuda(lambda: host[:size].copy_(there[:size], non_blocking=True), device),
+                              _time_cuda(lambda: there[:size].copy_(host[:size], non_blocking=True), device))
+    rate = (large - small) * 10**9 // max(times[large] - times[small], 1)
+    return rate, max(times[small] - small * 10**9 // rate, 0)

@@ -8,11 +8,10 @@ time. While a step is captured or runs, a parameter that is at home on the host 
 the device without memory.
 """
 
-import contextlib
-
 import torch
 
 from . import _moves
+from . import _torch
 from . import _updates
 from ._errors import CairnError
 
@@ -40,20 +39,37 @@ def host_like(value):
                          f"{str(error).splitlines()[0]}") from None
 
 
-@contextlib.contextmanager
-def on_host(tensors):
-    """The bytes of a GPU's tensors are on the host in this block, in which nothing may read them."""
-    storages = {t.untyped_storage().data_ptr(): t.untyped_storage() for t in tensors if t.is_cuda}
-    storages.pop(0, None)
-    kept = [(storage, storage.cpu()) for storage in storages.values()]
-    for storage in storages.values():
-        storage.resize_(0)
-    try:
-        yield
-    finally:
-        for storage, host in kept:
-            storage.resize_(host.nbytes())
-            storage.copy_(host)
+class OnHost:
+    """The bytes of tensors are on the host in a block, in which nothing may read them."""
+
+    def __init__(self, tensors):
+        storages = {_torch.storage_key(t): t.untyped_storage() for t in tensors}
+        self._sizes = {key: storage.nbytes() for key, storage in storages.items() if storage.nbytes()}
+        self._storages = {key: storages[key] for key in self._sizes}
+
+    def __enter__(self):
+        self._hosts = {key: host_bytes(storage) for key, storage in self._storages.items()}
+        for storage in self._storages.values():
+            storage.resize_(0)
+        return self
+
+    def __exit__(self, *_):
+        for key, host in self._hosts.items():
+            self._storages[key].resize_(self._sizes[key])
+            self._storages[key].copy_(host)
+
+    def bytes_of(self, tensor):
+        """Of a tensor's storage on the device, outside the block."""
+        return self._sizes.get(_torch.storage_key(tensor), tensor.untyped_storage().nbytes())
+
+    def bytes(self, unit):
+        """Of all, each rounded up to a multiple of `unit`."""
+        return sum(-(-size // unit) * unit for size in self._sizes.values())
+
+
+def host_bytes(storage):
+    """A copy of a storage on the host."""
+    return torch.UntypedStorage(storage.nbytes()).copy_(storage)
 
 
 class Place:

@@ -2,8 +2,8 @@
 
 An op that is measured alone runs on a cool GPU, at its highest clock, with operands that are in the cache. So after the
 ops of a step were measured one by one, they are run in the order of the step, again and again, until the clock has
-settled, and these times count. Operands are slices of one tensor, taken in turns, so that a step of many tensors needs
-little memory.
+settled, and these times count. Operands are slices of one tensor, the ring, taken in turns, so that a step of many tensors
+needs little memory: the ring and the results of one op.
 """
 
 import time
@@ -11,7 +11,7 @@ import time
 import torch
 
 from . import _torch
-from ._geometry import makes_storage
+from ._geometry import key_of, makes_storage, tensors_of, values_of
 from ._joint import is_collective, is_effect
 from ._real import DRAWN, random_like
 
@@ -21,20 +21,22 @@ RING = 256 << 20  # bytes, several times a cache
 ALIGNMENT = 512
 
 
+def _rounded(size):
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 class _Ring:
     """Operands of many ops in one tensor of random numbers; integers are 0. They have both signs, as those of a step: with
     numbers of one sign products take less power, and the clock is higher."""
 
-    def __init__(self, values, device):
-        sizes = [sum(self._bytes(v) for v in given) for given in values]
-        self.bytes, self.at = max(sizes + [RING]), 0
-        self.drawn = torch.randn(self.bytes // 2, dtype=torch.bfloat16, device=device)
-        zeros = max((v.untyped_storage().nbytes() for given in values for v in given if v.dtype not in DRAWN), default=0)
+    def __init__(self, size, zeros, device):
+        self.bytes, self.at = size, 0
+        self.drawn = torch.randn(size // 2, dtype=torch.bfloat16, device=device)
         self.zeros = torch.zeros(zeros, dtype=torch.uint8, device=device)
 
     @staticmethod
     def _bytes(value):
-        return -(-value.untyped_storage().nbytes() // ALIGNMENT) * ALIGNMENT if value.dtype in DRAWN else 0
+        return _rounded(value.untyped_storage().nbytes()) if value.dtype in DRAWN else 0
 
     def operand(self, value):
         """A tensor like `value`. Any bits of two small numbers are also one small number of a wider type."""
@@ -54,23 +56,52 @@ class _Ring:
 def as_planned(target, arguments, keywords, places):
     """A call as plans make it: a product that is added to a matrix overwrites the matrix. Otherwise it would copy the
     matrix first. `places` has the matrices that are overwritten, by their shape and type; they are no operands of others."""
-    aten = torch.ops.aten
-    if target is not aten.addmm.default or arguments[0].shape != (arguments[1].shape[0], arguments[2].shape[1]):
+    if not _adds_to_matrix(target, arguments):
         return target, arguments, keywords
     like = arguments[0].shape, arguments[0].dtype
     if like not in places:
         places[like] = torch.zeros_like(arguments[0])
-    return aten.addmm_.default, (places[like], *arguments[1:]), keywords
+    return torch.ops.aten.addmm_.default, (places[like], *arguments[1:]), keywords
+
+
+def _adds_to_matrix(target, arguments):
+    return (target is torch.ops.aten.addmm.default
+            and arguments[0].shape == (arguments[1].shape[0], arguments[2].shape[1]))
+
+
+class Sizes:
+    """What the ops of a step need to be run in its order. `workspaces` has bytes by node."""
+
+    def __init__(self, nodes, workspaces):
+        self.ring = self.zeros = self.made = 0
+        places = {}
+        for node in nodes:
+            given = values_of(node)
+            self.ring = max(self.ring, sum(map(_Ring._bytes, given)))
+            self.zeros = max([self.zeros, *(v.untyped_storage().nbytes() for v in given if v.dtype not in DRAWN)])
+            made = {key_of(v): v.untyped_storage().nbytes() for v in tensors_of(node.meta.get("val"))}
+            new = sum(_rounded(size) for key, size in made.items() if key not in set(map(key_of, given)))
+            self.made = max(self.made, new + workspaces.get(node, 0))
+            if _adds_to_matrix(node.target, given):
+                places[given[0].shape, given[0].dtype] = _rounded(given[0].numel() * given[0].element_size())
+        self.others = _rounded(self.zeros) + self.made + sum(places.values())
+
+    def ring_within(self, room):
+        """The bytes of the ring, several times a cache if `room` permits it; None if there is too little room."""
+        if room is None or max(self.ring, RING) + self.others <= room:
+            return max(self.ring, RING)
+        left = (room - self.others) // ALIGNMENT * ALIGNMENT
+        return left if left >= max(self.ring, ALIGNMENT) else None
+
+
 
 
 class _Step:
     """The ops of a graph as calls in order, with their signatures."""
 
-    def __init__(self, nodes, device):
+    def __init__(self, nodes, ring):
         get = lambda a: a.meta.get("val") if isinstance(a, torch.fx.Node) else a
-        given = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes]
-        tensors = [[v for v in _torch.pytree.tree_leaves(g) if isinstance(v, torch.Tensor)] for g in given]
-        ring, places = _Ring(tensors, device), {}
+        given, places = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes], {}
         calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
         self.calls = [as_planned(*call, places) for call in calls]
 
@@ -148,18 +179,21 @@ def _without_events(times, total):
     return [t * factor for t in times]
 
 
-def times_of(gm, signature_of, alone, device, recorded):
-    """Nanoseconds by signature of the ops of a graph that were measured `alone`, under the load of all of them. `recorded`:
-    the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing better than `alone` is known."""
+def times_of(gm, signature_of, alone, device, recorded, room):
+    """Nanoseconds by signature of the ops of a graph that were measured `alone`, with their time and workspace there, under
+    the load of all of them. `recorded`: the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing
+    better than `alone` is known; nor is it where the ops do not fit into `room` bytes."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
              and not is_collective(n) and signature_of(n) in alone]
-    if not nodes:
+    sizes = Sizes(nodes, {n: alone[signature_of(n)][1] for n in nodes})
+    size = sizes.ring_within(room)
+    if not nodes or size is None:
         return {}
-    step = _Step(nodes, device)
+    step = _Step(nodes, _Ring(size, sizes.zeros, device))
     fast = step.settle()
     if not (fast or recorded):
         return {}
-    each = step.each_ms() if fast else [alone[signature_of(n)] / 1e6 for n in nodes]
+    each = step.each_ms() if fast else [alone[signature_of(n)][0] / 1e6 for n in nodes]
     total = step.recorded_ms() if recorded else step.total_ms()
     found = {}
     for node, t in zip(nodes, _without_events(each, total)):

@@ -25,7 +25,7 @@ from ._joint import is_mutation
 from ._options import File, Options, Size
 from ._plan import Plan, Planner, alignment_of, has_own_memory
 from ._regions import _fake
-from ._torch import clear_cublas_workspaces, warn_if_untried
+from ._torch import clear_cublas_workspaces, storage_key, warn_if_untried
 from ._write import Writer, boxed, is_like
 
 
@@ -91,7 +91,9 @@ class _StepWriter(Writer):
 
     def _begin_at(self, storage, new, node):
         self.placeholder_of[storage] = node
-        if storage not in self.homes:
+        if storage in self.homes:
+            new.meta[_check.HOLDS] = []  # it is the host's tensor or a shell; the storage of the plan is fetched
+        else:
             self.env[storage] = new
 
     def _emit_run(self, op, inplace):
@@ -150,8 +152,10 @@ class _StepWriter(Writer):
             self.going.discard(s)
         else:
             self.env[s] = graph.call_function(_caller(place.wait_in), (self.env[s],))
-        if kind != lib.OFFLOAD and place.name is None and s in self.env:
+        if kind != lib.OFFLOAD and s in self.env:
             self.env[s].meta.update({"val": s.like, _check.HOLDS: [s]})
+            if place.name is not None:
+                self.env[s].meta[_check.MAY_BE_NONE] = True
 
 
 def _fetcher(place, device):
@@ -189,13 +193,13 @@ class _Step:
         known = {id(p): p for p in trainer.model.parameters()}
         parameters = [known.get(id(x)) for x in inputs]
         adder = _updates.Adder(trainer, parameters, self.mode)
-        joint = self._capture(inputs, adder)
-        places = self._places(joint, parameters, adder)
-        present = trainer.present_bytes(self.mode, set(places.values()), inputs)
-        with _homes.on_host(trainer.kept_tensors()) if trainer.options.budget is not None else contextlib.nullcontext():
-            planner = _WholePlanner(joint, trainer.options, present)  # measures ops, which needs memory too
-            size = None if trainer.options.budget is None else planner.budget_bytes(trainer.options.budget)
-            self.plan = planner.within(size)
+        fake, budget = _fake(inputs), trainer.options.budget
+        with _homes.OnHost([] if budget is None else trainer.kept_tensors()) as moved:
+            joint = self._capture(fake, adder)  # measures ops, which needs memory too
+            places = self._places(joint, parameters, adder)
+            present = trainer.present_bytes(self.mode, set(places.values()), inputs, moved)
+            planner = _WholePlanner(joint, trainer.options, present)
+            self.plan = planner.within(None if budget is None else planner.budget_bytes(budget))
         homes = planner.homes(self.plan)
         self.at_home = {place: s in homes for s, place in places.items()}
         _refuse_host(sum(s.bytes for s in homes if places[s].host is None))
@@ -203,12 +207,12 @@ class _Step:
         self.call = boxed(_StepWriter(joint, self.plan, homes, places, self.meter).whole())
         self.slots = [trainer.place_of(*node.meta[_updates.SLOT]) for node in adder.slots]
 
-    def _capture(self, inputs, adder):
+    def _capture(self, fake, adder):
         def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
             raise _Stop(capture(gm, num_fwd_outputs, self.trainer.options, extend=adder))
         try:
             with torch.enable_grad():
-                with_partition(self.trainer.options, partition)(self.gm, _fake(inputs))
+                with_partition(self.trainer.options, partition)(self.gm, fake)
         except _Stop as stop:
             return stop.joint
         raise CairnError("the model has no gradient to compute with these inputs")
@@ -343,9 +347,11 @@ class Trainer:
         self.norm = norm
 
     def kept_tensors(self):
-        """All that outlives a step."""
+        """All on the device that outlives a step."""
         slots = [v for state in self.optimizer.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
-        return [*self.model.parameters(), *slots, *self.sums.values()]
+        homes = {place.host.data_ptr() for place in self._places.values() if place.at_home and place.host is not None}
+        return [t for t in (*self.model.parameters(), *slots, *self.sums.values())
+                if t.device == self.device and has_own_memory(t.device) and t.data_ptr() not in homes]
 
     def place_of(self, parameter, name):
         key = id(parameter), name
@@ -361,10 +367,11 @@ class Trainer:
                 place.settle(at_home, self.device)
                 place.hide(self.device)
 
-    def present_bytes(self, mode, places, inputs):
-        """What is on the device, or will be, and is unknown to a step with these places and inputs."""
+    def present_bytes(self, mode, places, inputs, moved):
+        """What is on the device, or will be, and is unknown to a step with these places and inputs. `moved` is there too
+        as soon as the step is planned."""
         unit = alignment_of(self.device)
-        rounded = lambda tensor: -(-tensor.untyped_storage().nbytes() // unit) * unit
+        rounded = lambda tensor: -(-moved.bytes_of(tensor) // unit) * unit
         wanted = self._wanted(mode, {})
         others = [place for place in self._places.values() if place not in places]
         leaving = [place for place in others if wanted.get(place, place.at_home)]
@@ -375,9 +382,9 @@ class Trainer:
         gc.collect()
         clear_cublas_workspaces()  # the plan counts them
         known = [place.get() for place in (*places, *leaving) if not place.at_home] + list(inputs)
-        storages = {t.data_ptr(): rounded(t) for t in known if isinstance(t, torch.Tensor) and t.is_cuda}
+        storages = {storage_key(t): rounded(t) for t in known if isinstance(t, torch.Tensor) and t.is_cuda}
         later += unit * self.optimizer_steps.numbers_to_come(self.device)
-        return later + torch.cuda.memory_allocated(self.device) - sum(storages.values())
+        return later + torch.cuda.memory_allocated(self.device) + moved.bytes(unit) - sum(storages.values())
 
     def _wanted(self, mode, at_home):
         """Where a step has everything. One that does not use slots leaves them where a later one wants them."""

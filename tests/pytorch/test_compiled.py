@@ -16,6 +16,8 @@ from torch import nn
 
 import cairn
 from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
+from cairn._joint import Parts
+from cairn._peak import peak_of
 from cairn._real import random_like, real_tensors
 from common import allocator_peak, arenas, compiled, matrices_in, same, train, with_cairn
 from small_models import GPT, Basic, Llama, ResNet
@@ -383,8 +385,8 @@ class Load(unittest.TestCase):
     def test_times(self):
         """Every op gets a time, and together they are the step's."""
         planner = prepared("resnet")[2]
-        gm, alone = planner.joint.gm, {s: figures[0] for s, figures in planner.table.figures.items()}
-        given = gm, _costs.signature_of, alone, torch.device("cpu"), False
+        gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
+        given = gm, _costs.signature_of, alone, torch.device("cpu"), False, None
         with real_tensors(), unittest.mock.patch.object(_load._Step, "total_ms", lambda step: 7.0):
             with unittest.mock.patch.object(_load._Step, "settle", lambda step: False):
                 self.assertEqual(_load.times_of(*given), {})
@@ -393,6 +395,57 @@ class Load(unittest.TestCase):
         ops = [op.signature for op in planner.joint.ops if op.kind == "node"]
         self.assertEqual(set(found), set(ops))
         self.assertAlmostEqual(sum(found[s] for s in ops) / 7e6, 1, delta=0.01)
+
+    @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
+    @unittest.mock.patch.object(torch.cuda, "Event", Event)
+    def test_room(self):
+        """Ops that run in the order of a step keep to the room that they are given, or do not run."""
+        planner = prepared("resnet")[2]
+        gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
+        nodes = [op.node for op in planner.joint.ops if op.kind == "node"]
+        sizes = _load.Sizes(nodes, {n: alone[_costs.signature_of(n)][1] for n in nodes})
+        least = sizes.ring + sizes.others
+        measured = lambda room: _load.times_of(gm, _costs.signature_of, alone, torch.device("cpu"), False, room)
+        with real_tensors(), unittest.mock.patch.object(_load._Step, "total_ms", lambda step: 7.0), \
+                unittest.mock.patch.object(_load._Step, "settle", lambda step: step.run() is None):
+            self.assertEqual(measured(least - _load.ALIGNMENT), {})
+            for room in (least + _load.ALIGNMENT, 4 * least):
+                found = []
+                self.assertLessEqual(peak_of(lambda: found.append(measured(room)), torch.device("cpu")), room)
+                self.assertTrue(found[0])
+        self.assertLess(4 * least, _load.RING)
+
+    def test_small_copies(self):
+        """Where little may be allocated, the link is measured with smaller copies."""
+        self.assertEqual(_costs._copied_bytes(None), (1 << 20, 1 << 26))
+        self.assertEqual(_costs._copied_bytes(5 << 20), (1 << 16, 1 << 22))
+
+    def test_limit(self):
+        """Of a share of an unknown step at least the share of what it saves is known."""
+        planner = prepared("resnet")[2]
+        parts, cuda = Parts(planner.joint.gm, len(planner.joint.fwd_out)), torch.device("cuda")
+        with unittest.mock.patch.object(torch.cuda, "memory_allocated", lambda device: 1000):
+            limit = lambda **options: _costs.limit_of(parts, _backend.Options(**options), cuda)
+            self.assertIsNone(limit())
+            self.assertEqual(limit(budget="1MiB"), (1 << 20) + 1000)
+            self.assertEqual(limit(budget="1MiB", total=True), 1 << 20)
+            self.assertTrue(0.2 * planner.none_peak() < limit(budget="50%") - 1000 <= 0.5 * planner.none_peak())
+            self.assertLess(limit(budget="50%"), limit(budget="50%", total=True))
+
+    def test_views_of_one(self):
+        """An op is measured with as much memory as it needs in a step, where its operands are views of one tensor; not if it
+        returns one of them."""
+        graph = torch.fx.Graph()
+        whole = torch.empty(3, 64)
+        given = [graph.placeholder(name) for name in "abc"]
+        for node, row in zip(given, whole):
+            node.meta["val"] = row
+        made = graph.call_function(torch.ops.aten.addcmul.default, tuple(given))
+        for value, count in ((torch.empty(64), 1), (whole[0], 3)):
+            made.meta["val"] = value
+            operands = _costs.operands_of(made)[0]
+            self.assertEqual(len({x.untyped_storage().data_ptr() for x in operands}), count)
+            self.assertEqual([x.storage_offset() for x in operands], [0, 64, 128])
 
     def test_added_products(self):
         """A product that is added to a matrix is measured as plans run it: it overwrites the matrix, and copies nothing."""
@@ -409,7 +462,7 @@ class Load(unittest.TestCase):
         like = [torch.empty(5, 7, dtype=kind) for kind in (torch.float64, torch.float32, torch.float16, torch.bfloat16)]
         like += [torch.empty(4, 6, dtype=torch.bfloat16).t()]
         like += [torch.zeros(3, dtype=kind) for kind in (torch.int64, torch.bool)]
-        ring = _load._Ring([like], torch.device("cpu"))
+        ring = _load._Ring(1 << 12, 64, torch.device("cpu"))
         for value in like:
             made = ring.operand(value)
             self.assertEqual((made.shape, made.stride(), made.dtype), (value.shape, value.stride(), value.dtype))

@@ -1,22 +1,27 @@
 """cairn.trainer: forward, backward and update inside one budget, with the numbers of a plain loop."""
 
+import contextlib
 import copy
 import io
+import tempfile
 import unittest
 import unittest.mock
+import warnings
 
+import numpy
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _homes, _library, _plan, _updates
+from cairn import _homes, _library, _plan, _torch, _updates
 from cairn._peak import peak_of
 from common import same
 from small_models import GPT
 from test_features import small
 
 STEPS = 4
+SMALL = 64 * 64  # bytes of numbers, such as counts of steps, that are not planned on a processor
 
 
 class Wide(nn.Module):
@@ -226,12 +231,15 @@ class Same(Case):
 
 
 class Homes(Case):
-    """The same with a part of the processor's memory standing for that of a host."""
+    """The same with a part of the processor's memory standing for that of a host. No memory is in use that the plan
+    freed."""
 
     def setUp(self):
-        patch = unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
-        patch.start()
-        self.addCleanup(patch.stop)
+        stack = contextlib.ExitStack()
+        self.addCleanup(stack.close)
+        stack.enter_context(unittest.mock.patch.object(_plan.Switches, "simulate_host", True))
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("error", "cairn: the plan frees")
 
     def homed(self, trainer):
         return [p for p in trainer._places.values() if p.at_home]
@@ -269,6 +277,22 @@ class Homes(Case):
         trainer = self.check(model, inputs, adamw, 3 << 20, micro=3)
         self.assertTrue(any(p.name == "sum of gradients" for p in self.homed(trainer)))
         self.check(model, inputs, adamw, 4 << 20, micro=2, clip=0.1)
+
+    def test_held(self):
+        """A moment that somebody holds after it has left the device is noticed, in the first step of a resumed run too."""
+        model, inputs = wide()
+        optimizer = adamw(model.parameters())
+        cairn.trainer(model, optimizer, 2 << 20).step(*inputs)
+        cairn.trainer(model, optimizer, 2 << 20).step(*inputs)
+        kept, leave = [], _homes.Place.leave
+
+        def hold(place, value):
+            if place.name is not None:
+                kept.append(value)
+            leave(place, value)
+        with unittest.mock.patch.object(_homes.Place, "leave", hold), \
+                self.assertRaisesRegex(UserWarning, "frees slot_.* still in use"):
+            cairn.trainer(model, optimizer, 2 << 20).step(*inputs)
 
     def test_state_dicts(self):
         """Between steps both have the usual tensors. A trainer that loads them goes on with the same bits."""
@@ -345,6 +369,83 @@ class Homes(Case):
         with unittest.mock.patch.object(torch, "empty_strided", refuse), \
                 self.assertRaisesRegex(cairn.CairnError, r"refused 262144 bytes of pinned host memory .*: CUDA error"):
             _homes.host_like(model.layers[0].weight)
+
+
+class Allocated:
+    """The most that PyTorch's allocator gives out in a block, above what it has given out before, although Cairn counts for
+    itself in between. What stands for the host's memory is not the allocator's."""
+
+    def __enter__(self):
+        self.live = self.most = 0
+        self._start, self._stop = _torch.start_memory_events, _torch.stop_memory_events
+        self._stack = contextlib.ExitStack()
+        for module, name, new in ((_torch, "start_memory_events", self._begin), (_torch, "stop_memory_events", self._end),
+                                  (_homes, "host_like", self._host_like), (_homes, "host_bytes", self._host_bytes)):
+            self._stack.enter_context(unittest.mock.patch.object(module, name, new))
+        self._start(lambda: None)
+        return self
+
+    def __exit__(self, *_):
+        self._follow(self._stop())
+        self._stack.close()
+
+    def _follow(self, threads):
+        for event in (event for events in threads for event in events if event.kind() == "memory_alloc"):
+            self.live += event.cpu_memory_usage()
+            self.most = max(self.most, self.live)
+        return threads
+
+    def _begin(self, give_way):
+        self._follow(self._stop())
+        self._start(give_way)
+
+    def _end(self):
+        found = self._follow(self._stop())
+        self._start(lambda: None)
+        return found
+
+    @staticmethod
+    def _host_like(value):
+        flat = torch.from_numpy(numpy.empty(value.untyped_storage().nbytes(), numpy.uint8)).view(value.dtype)
+        return flat.as_strided(value.shape, value.stride())
+
+    @staticmethod
+    def _host_bytes(storage):
+        return torch.from_numpy(numpy.empty(storage.nbytes(), numpy.uint8)).untyped_storage().copy_(storage)
+
+
+class FirstCall(unittest.TestCase):
+    """Measuring keeps to the budget too: with nothing in the table of costs, from the trainer's construction on."""
+
+    def setUp(self):
+        patch = unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def most(self, make, budget, **options):
+        """All that is allocated at most, by a trainer that has to measure everything."""
+        torch._dynamo.reset()
+        with tempfile.TemporaryDirectory() as folder, Allocated() as counter:
+            model, inputs = wide()
+            trainer = cairn.trainer(model, make(model.parameters()), budget, costs=folder + "/costs", **options)
+            if options:
+                trainer.accumulate(*inputs)
+            trainer.step(*inputs)
+        self.assertGreater(trainer.plan.joint.table.measured, 15)
+        return counter.most
+
+    def test_optimizers(self):
+        """The smallest budget, if all parameters are on the device before it, and larger ones."""
+        model, inputs = wide()
+        weights = sum(p.nbytes for p in model.parameters())
+        for make in KINDS[:7]:
+            with self.subTest(make(model.parameters())):
+                least = max(smallest(model, inputs, make), weights + weights // 4)
+                for budget in (least, least + weights // 2):
+                    self.assertLessEqual(self.most(make, budget), budget + SMALL)
+
+    def test_clipped_sums(self):
+        self.assertLessEqual(self.most(adamw, 4 << 20, clip_norm=0.1), (4 << 20) + SMALL)
 
 
 class Refused(unittest.TestCase):
