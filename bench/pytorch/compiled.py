@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--limit SECONDS] [--out FOLDER]
+"""Mode "compiled" against torch.compile: compiled.py [--device cuda] [--only NETWORKS] [--rows ROWS] [--limit SECONDS]
+                                                    [--out FOLDER] [--resume] [--peaks LOG]
        compiled.py --summary LOG
        compiled.py --kernels FILE FILE
        compiled.py --gaps FILE FILE
@@ -10,19 +11,22 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   checkpoint      torch.compile with every block checkpointed
   knob SHARE      torch.compile with activation_memory_budget
   cairn none      mode "compiled" without a budget; `cairn plain none` without an arena too
+  cairn smallest  in the smallest budget
+  cairn half      half way between `smallest` and `none`
   cairn same      in the memory of `checkpoint`
   cairn knob      in the memory of each `knob`
-  cairn half      half way between `smallest` and `none`
-  cairn smallest  in the smallest budget
   cairn whole     `none` again with the loss at once, of language models
-  cairn capped    `same` and `smallest` again, in a process that may take 2% more than the budget
-  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches
-  cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms; at the end
+  cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms
+  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches; at the end
 
-Every row runs in a process of its own, but those of Cairn of one network, which follow each other. First everything is
+Every row runs in a process of its own, the ten budgets in two. A row of Cairn with a budget may take 2% more than that from
+PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null). First everything is
 compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other; then Cairn measures
 and times, under the same lock. So nobody times while another compiles a step of PyTorch's or runs one. A row that fails
-says why, and the others go on. Memory is of everything that is allocated, weights included."""
+says why, and the others go on. Memory is of everything that is allocated, weights included.
+
+A run may be made in parts: --resume takes what the log in FOLDER has, and the caches there, and runs the rest. --peaks takes
+the memory of `checkpoint` and `knob` from the log of another run."""
 
 import argparse
 import contextlib
@@ -39,7 +43,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NETWORKS = ("gpt", "llama", "resnet50", "vit")
 KNOBS = ("0.5", "0.2")
 PEERS = ("graph", "checkpoint", "knob")
-PATIENCE = 200  # seconds after which whoever has compiled goes on
+PATIENCE = 200  # seconds after which whoever has compiled goes on, at most
+CAP = 1.02  # of its budget a process may take
+BUDGETS = 10  # at which bits are compared
+PARTS = 2  # processes that do so
 MARK = "ROW "
 
 
@@ -240,40 +247,42 @@ def peer(args):
         bench.profile(run, args.job)
 
 
-def cairn_rows(args):
-    """All of Cairn's points of one network, or one that is capped."""
-    bench = Bench(args)
-    torch = bench.torch
+def cairn_alone(args):
+    """Cairn, which measures ops while it has the GPU alone."""
     import cairn
     from cairn import _costs
-    if args.cap and bench.cuda:  # of what PyTorch takes
-        torch.cuda.set_per_process_memory_fraction(args.cap / torch.cuda.get_device_properties(0).total_memory)
     learn = _costs.learn
 
     def alone(*given):
         with device_lock(args):
             return learn(*given)
     _costs.learn = alone
-    points = Points(bench, args, cairn)
+    return cairn
+
+
+def cairn_rows(args):
+    """Cairn's step of one network without a budget, and what it is made of; or its step in a budget, with a cap."""
+    bench = Bench(args)
+    if args.cap and bench.cuda:  # of what PyTorch takes
+        total = bench.torch.cuda.get_device_properties(0).total_memory
+        bench.torch.cuda.set_per_process_memory_fraction(args.cap / total)
+    points = Points(bench, args, cairn_alone(args))
     if args.bytes:
-        points.run(f"cairn capped {args.point}", args.bytes)
+        points.run(f"cairn {args.point}", args.bytes)
         return
     points.run("cairn none", None)
-    if points.planner is None or args.job == "plain" or args.chunks:
-        return
-    points.about()
-    for name, budget in points.budgets():
-        if not args.points or name.removeprefix("cairn ") in args.points.split(","):
-            points.run(name, budget)
+    if points.planner is not None and args.job != "plain" and not args.chunks:
+        note(args, f"bits.{args.network}", json.dumps(points.expected))
+        points.about()
 
 
-def bits_of_budgets(args, budgets=10):
-    """Steps at budgets from the smallest to no limit, whose attention repeats its bits."""
+def bits_of_budgets(args):
+    """Steps at budgets from the smallest to no limit, whose attention repeats its bits; every PARTS-th of them."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     bench = Bench(args)
     torch = bench.torch
     torch.use_deterministic_algorithms(True)
-    import cairn
+    cairn = cairn_alone(args)
 
     def bits(budget):
         torch._dynamo.reset()
@@ -282,11 +291,12 @@ def bits_of_budgets(args, budgets=10):
         return found, backend.planners[0], backend.plans[0]
     expected, planner, plan = bits(None)
     most, least = plan.peak + planner.reserve, planner.smallest()[0] + planner.reserve
-    for i in range(budgets):
-        budget = least + (most - least) * i // budgets
+    for i in range(int(args.point), BUDGETS, PARTS):
+        budget = least + (most - least) * i // BUDGETS
         found, _, plan = bits(budget)
         differing = sum(a != b for a, b in zip(found, expected))
-        say(network=args.network, row="cairn bits", budget=budget, reruns=plan.reruns, differing=differing, of=len(found))
+        say(network=args.network, row="cairn bits", point=str(i), budget=budget, reruns=plan.reruns, differing=differing,
+            of=len(found))
 
 
 def warm(args):
@@ -356,33 +366,34 @@ class Points:
         self.planner = self.none = self.expected = None
 
     def run(self, name, budget):
-        """With an arena; without, where that fails."""
+        """With an arena; without, where that fails, unless it is a budget's turn."""
         name = name.replace("cairn", "cairn whole") if self.args.chunks else name
         name = name.replace("cairn", "cairn plain") if self.args.job == "plain" else name
-        for arena in (False,) if self.args.job == "plain" else (True, False):
+        for arena in (False,) if self.args.job == "plain" else (True,) if budget else (True, False):
             try:
                 self._run(name, budget, arena)
                 break
-            except Exception as error:  # one point must not take the others with it
+            except Exception as error:  # `about` needs no step that runs
                 import traceback
                 traceback.print_exc()
-                say(network=self.args.network, row=name, budget=budget, arena=arena,
+                say(network=self.args.network, row=name, budget=budget, arena=arena, cap=self.args.cap,
                     failed=f"{type(error).__name__}: {error}"[:400])
 
     def _run(self, name, budget, arena):
         bench, torch = self.bench, self.bench.torch
         torch._dynamo.reset()
         bench.clean()
-        extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of the points before
+        extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of a try before
         backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
                                      total=bench.cuda, chunks=self.args.chunks)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
         first = bench.first(call)
         bits = bench.bits(call)
         plan = backend.plans[0]
-        if self.planner is None and not self.args.bytes:
-            self.expected, self.none = bits, plan
-            self.planner = backend.planners[0]
+        if budget is None:
+            self.expected, self.none, self.planner = bits, plan, backend.planners[0]
+        else:
+            self.expected = json.loads(wait_for(self.args, f"bits.{self.args.network}", 0) or "null")
         with device_lock(self.args):
             bench.clean()
             replay = self.cairn.record(bench.model, call, bench.inputs)
@@ -395,7 +406,7 @@ class Points:
         if arena:
             memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes),
                           largest_beside=largest_beside(plan))
-        say(network=self.args.network, row=name, budget=budget, ms=milliseconds, queued_ms=queued, **memory,
+        say(network=self.args.network, row=name, budget=budget, cap=self.args.cap, ms=milliseconds, queued_ms=queued, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
             bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
@@ -434,47 +445,42 @@ class Points:
                 time, count, _ = top[str(op.node.target)]
                 print(op.node.target, count, "times", time // count, "ns", op.node.target.graph, file=file)
 
-    def budgets(self):
-        """The points, those last that wait for another process."""
-        beside = self.beside()
-        most, least = self.none.peak + beside, self.planner.smallest()[0] + beside
-        yield "cairn smallest", least
-        yield "cairn half", (most + least) // 2
-        yield "cairn same", self.peak_of("checkpoint") or (most + 2 * least) // 3
-        for share in KNOBS:
-            knob = self.peak_of(f"knob{share}")
-            if knob:
-                yield f"cairn knob {share}", knob
-
-    def peak_of(self, job):
-        """What another process found; None if it failed."""
-        text = wait_for(self.args, f"peak.{self.args.network}.{job}", PATIENCE if self.bench.cuda else 1)
-        return int(text) if text else None
-
 
 # ---- the run ----
 
 class Run:
     def __init__(self, args):
-        self.args, self.end, self.rows = args, time.time() + args.limit, []
-        self.begun = time.time()
+        self.args, self.end = args, time.time() + args.limit
+        self.begun, self.log = time.time(), os.path.join(args.out, "compiled.jsonl")
+        self.rows, self.begun_points = [], set()
+        self.wanted = args.rows.split(",") if args.rows else None
         for name in os.listdir(args.out):  # of a run before
-            if name == "go" or name.startswith(("ready.", "peak.")):
+            if name == "go" or name.startswith("ready."):
                 os.remove(os.path.join(args.out, name))
+        for path in ([args.peaks] if args.peaks else []) + [self.log] * args.resume:
+            self.rows += self._read(path)
+
+    def _read(self, path):
+        """The rows of a log that count: of another run only those of peers, whose memory is the same."""
+        if not os.path.exists(path):
+            return []
+        with open(path) as file:
+            rows = [row for row in map(json.loads, file) if "failed" not in row]
+        if path == self.log:
+            return rows
+        return [dict(row, other=True) for row in rows if row["row"] in ("checkpoint", "knob")]
 
     def hear(self, line):
         row = dict(json.loads(line[len(MARK):]), at=round(time.time() - self.begun))
         self.rows.append(row)
         print(json.dumps(row), flush=True)
-        with open(os.path.join(self.args.out, "compiled.jsonl"), "a") as file:
+        with open(self.log, "a") as file:
             file.write(json.dumps(row) + "\n")
-        if row["row"] in ("checkpoint", "knob"):
-            note(self.args, f"peak.{row['network']}.{row['row']}{row.get('share', '')}", str(row.get("allocated", "")))
 
     def start(self, options):
         name = "-".join(options.values())
         command = [sys.executable, "-u", os.path.abspath(__file__), "--device", self.args.device, "--out", self.args.out]
-        command += ["--small"] * self.args.small + ["--profile"] * self.args.profile + ["--points", self.args.points]
+        command += ["--small"] * self.args.small + ["--profile"] * self.args.profile
         for key, value in options.items():
             command += [f"--{key}", value]
         errors = open(os.path.join(self.args.out, f"err.{name}.txt"), "w+")
@@ -505,31 +511,72 @@ class Run:
         if job["process"].returncode != 0:
             self.failed(job, ([line for line in lines if "Error" in line] or lines or ["?"])[-1][:300])
 
+    # ---- what is to be run ----
+
     def jobs(self):
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
-        todo = [dict(job=job, network=n) for n in names for job in ("checkpoint", "graph")]
-        todo += [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
+        todo = [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
+        todo += [dict(job=job, network=n) for n in names for job in ("checkpoint", "graph")]
         todo += [dict(job="cairn", network=n) for n in names]
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
+        todo += [dict(job="bits", network=n, point=str(part)) for n in names for part in range(PARTS)]
+        todo += [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
         todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
-        todo += [dict(job="bits", network=n) for n in names]
-        return todo + [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
+        return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
 
-    def capped(self):
-        """The processes that run points again, with a cap."""
-        for row in self.rows:
-            point = row["row"].removeprefix("cairn ")
-            if point in ("same", "smallest") and "ms" in row and not row.get("again"):
-                row["again"] = True
-                yield dict(job="cairn", network=row["network"], point=point, bytes=str(row["budget"]),
-                           cap=str(int(1.02 * row["budget"])))
+    def find(self, network, name, share=None):
+        """A row of this run, or of the log that it resumes; of PyTorch's own steps also of another log."""
+        mine = [r for r in self.rows if (r["network"], r["row"], r.get("share")) == (network, name, share) and "failed" not in r]
+        return mine[-1] if mine else None
+
+    def is_done(self, options):
+        """Whether the log that is resumed has the rows of a process."""
+        if options["job"] == "bits":
+            points = {r["point"] for r in self.rows if (r["network"], r["row"]) == (options["network"], "cairn bits")}
+            return points >= {str(i) for i in range(int(options["point"]), BUDGETS, PARTS)}
+        name = {"cairn": "about", "whole": "cairn whole none", "plain": "cairn plain none"}.get(options["job"], options["job"])
+        if options["job"] == "warm":
+            name += " " + options["point"]
+        row = self.find(options["network"], name, options.get("share"))
+        return row is not None and "other" not in row
+
+    def points(self):
+        """The processes for budgets that are known by now and were not run."""
+        for network in NETWORKS:
+            about = self.find(network, "about")
+            if about is None or (self.wanted and "cairn" not in self.wanted):
+                continue
+            for name, budget in self.budgets(network, about["none"], about["smallest"]):
+                key, row = (network, name), self.find(network, f"cairn {name}")
+                if budget and key not in self.begun_points and (row is None or row["budget"] != budget) \
+                        and name.split()[0] in (self.args.points or name).split(","):
+                    self.begun_points.add(key)
+                    yield dict(job="cairn", network=network, point=name, bytes=str(budget), cap=str(int(CAP * budget)))
+
+    def budgets(self, network, most, least):
+        """The points of a network; a budget is None as long as it is not known."""
+        def peak_of(name, share=None):
+            return (self.find(network, name, share) or {}).get("allocated")
+        yield "smallest", least
+        yield "half", (most + least) // 2
+        yield "same", peak_of("checkpoint") if self.args.device == "cuda" else (most + 2 * least) // 3
+        for share in KNOBS:
+            yield f"knob {share}", peak_of("knob", share)
 
     @staticmethod
-    def may_start(options, running):
-        """Nothing is timed beside steps whose bits are compared, and a warm start is alone."""
+    def without_cap(job, rows):
+        """The process of a point that has failed, without its cap."""
+        options = job["options"]
+        if "cap" in options and any(r["row"] == f"cairn {options['point']}" and "failed" in r for r in rows):
+            yield {key: value for key, value in options.items() if key != "cap"}
+
+    # ---- running it ----
+
+    def may_start(self, options, running, gone):
+        """Bits are compared once PyTorch's steps are compiled; a warm start is alone."""
         if options["job"] == "warm":
             return not running
-        return options["job"] != "bits" or all(job["options"]["job"] == "bits" for job in running)
+        return options["job"] != "bits" or gone
 
     def compiled(self, job):
         options = job["options"]
@@ -538,20 +585,22 @@ class Run:
 
     def go(self):
         todo, running, gone = self.jobs(), [], False
-        if self.args.rows:
-            todo = [o for o in todo if o["job"] in self.args.rows.split(",")]
         while (todo or running) and time.time() < self.end:
-            while todo and len(running) < self.args.at_once and self.may_start(todo[0], running):
-                running.append(self.start(todo.pop(0)))
+            todo = list(self.points()) + todo
+            for options in list(todo):
+                if len(running) < self.args.at_once and self.may_start(options, running, gone):
+                    todo.remove(options)
+                    running.append(self.start(options))
             late = any(o["job"] in PEERS for o in todo) or not all(map(self.compiled, running))
-            if not gone and (not late or time.time() > self.begun + PATIENCE):
+            if not gone and (not late or time.time() > self.begun + min(PATIENCE, 0.4 * self.args.limit)):
                 note(self.args, "go")
                 gone = True
             for job in list(running):
+                known = len(self.rows)
                 if self.listen(job):
                     running.remove(job)
                     self.close(job)
-                todo = list(self.capped()) + todo
+                todo = list(self.without_cap(job, self.rows[known:])) + todo
             time.sleep(0.1)
         for job in running:
             job["process"].kill()
@@ -620,7 +669,9 @@ def main():
     parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
-    parser.add_argument("--points", default="", help="those of none,smallest,same,half and knob SHARE that are wanted; all")
+    parser.add_argument("--points", default="", help="those of smallest,same,half,knob that are wanted in rows cairn; all")
+    parser.add_argument("--resume", action="store_true", help="leave out the rows that the log in --out has")
+    parser.add_argument("--peaks", metavar="LOG", help="a log with the memory of rows checkpoint and knob that are not run")
     parser.add_argument("--profile", action="store_true", help="write the kernels of every step with their times to files")
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
     for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):

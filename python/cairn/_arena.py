@@ -198,6 +198,8 @@ class _TooTight(lib.Failure):
 class ArenaPlanner(Planner):
     """Peaks of its solutions are those of the arena with what is beside it."""
 
+    _too_little = 0  # bytes, for which no plan is found without an arena either
+
     def _laid(self, solution, size=None):
         """The solution with its layout: the tight one if the other does not fit into `size`, and it does or is smaller."""
         if not hasattr(solution, "layout"):
@@ -233,19 +235,23 @@ class ArenaPlanner(Planner):
                 self._only_infeasible(failure)
                 self._tightest_op = self._tightest_op or failure.name
                 size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
+            else:
+                self.table.save()  # what was tried for it: a process with this budget may have too little memory to try
         return self._tightest.peak, self._tightest_op
 
     def _solve(self, size):
         """The fastest plan found whose arena and what is beside it fit into `size`. How much of that the plan itself may
-        use is searched for."""
-        low, high, target, best, smallest = 0, size, size, None, None
+        use is searched for, above what a refusal has named as too little."""
+        low, high, target, best, smallest = self._too_little, size, size, None, None
         for _ in range(TRIES):
             try:
                 solution = self._laid(super()._solve(target), size)
             except lib.Failure as failure:
+                if failure.status == lib.INFEASIBLE:
+                    self._too_little = max(self._too_little, failure.smallest_budget - 1)
                 if smallest is None or failure.status != lib.INFEASIBLE:
                     raise
-                low = target
+                low = max(target, self._too_little)
             else:
                 smallest = min(smallest or solution.peak, solution.peak)
                 if solution.peak > size:
