@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _pairs, _rows, _slices
+from . import _inductor, _pairs, _pools, _rows, _slices
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, Parts, copy_mutated, device_of, refuse
@@ -100,7 +100,7 @@ class Kernel:
 
 def _forms_of(graph, given):
     """Forms of a graph besides Inductor's."""
-    return _rows.forms_of(graph) if given and _rows.available(given[0].device) else []
+    return _rows.forms_of(graph) + _pools.forms_of(graph) if given and _rows.available(given[0].device) else []
 
 
 class _Form:
@@ -279,6 +279,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
+    _count_together(gm.graph)
     _embedding.add_rows(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph = _torch.fx_graph_cse(gm.graph)
@@ -364,6 +365,27 @@ def _add_up(graph):
             if product is not None and more is not None and _alike(product, more) and _alike(one, other, node):
                 _add_to(graph, node, more, product)
                 break
+
+
+def _count_together(graph):
+    """The counters of steps that batch norms have are increased by one op: alone each would be a kernel."""
+    counters = {}
+    for node in graph.nodes:
+        if node.target is aten.add.Tensor and not node.kwargs and not isinstance(node.args[1], fx.Node) \
+                and node.args[0].op == "placeholder" and [u.op for u in node.users] == ["output"] \
+                and node.meta["val"].dim() == 0 and not node.meta["val"].is_floating_point():
+            counters.setdefault((node.args[1], node.meta["val"].dtype, node.meta["val"].device), []).append(node)
+    for (step, _, _), nodes in counters.items():
+        if len(nodes) < 2:
+            continue
+        with graph.inserting_before(nodes[0]):
+            call = graph.call_function(aten._foreach_add.Scalar, ([node.args[0] for node in nodes], step))
+            call.meta = dict(nodes[0].meta, val=[node.meta["val"] for node in nodes])
+            for place, node in enumerate(nodes):
+                new = graph.call_function(operator.getitem, (call, place))
+                new.meta = dict(node.meta)
+                node.replace_all_uses_with(new)
+                graph.erase_node(node)
 
 
 def _product(node, *targets):

@@ -33,7 +33,7 @@ _REDUCTIONS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin", "aten.var_mean
 _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indices_backward", "aten.avg_pool2d",
          "aten.avg_pool2d_backward"}
 
-WIDE, WIDEST = 4, 5  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
+WIDE, WIDEST = 4, 6  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
 UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
 _UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}
@@ -83,6 +83,7 @@ class Grouping:
 
     def __init__(self, gm, num_fwd_outputs, device):
         self.device, self.nodes, self.results = device, list(gm.graph.nodes), num_fwd_outputs
+        self._has_rows = _rows.available(device)
         self.units = self._found(True) or self._found(False)  # merged groups may depend on each other
         assert self.units is not None, "groups depend on each other"
 
@@ -181,25 +182,49 @@ class Grouping:
     def _realise_where_cheaper(self, values):
         """A value that k kernels read is realised if reading its leaves k times costs more than making it once and
         reading it k times. This keeps the residual stream, and computes casts, activations and normalised inputs again.
-        A kernel more must pay too."""
-        launch = LAUNCH.get(self.device.type, 0)
-        kernels = {n: set() for n in values}  # that would read a value
+        A kernel more must pay too. Where all that is read of a value is one that is no larger, only that may be realised."""
+        launch, added, self._leaves = LAUNCH.get(self.device.type, 0), [], {}
+        kernels, users = self._kernels_that_read(values), {}
+        for n in values:
+            for r in self.reads[n]:
+                users.setdefault(r, []).append(n)
+        for n in values:
+            if n not in self.fused:
+                continue
+            leaves = self._leaves[n] = self._leaves_of(n)
+            size, k = self._bytes[n], len(kernels[n])
+            if k > 1 and not self._is_seen_through(n, users.get(n, ())) and (
+                    (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size + launch):
+                if n not in self.realised:
+                    added.append(n)
+                self.realised.add(n)
+        kernels = self._kernels_that_read(values)
+        self.realised -= {n for n in added if len(kernels[n]) < 2}  # others that were realised read it in its place
+        for n in values:
+            if n in self.fused:
+                self._leaves[n] = self._leaves_of(n)
+
+    def _kernels_that_read(self, values):
+        """The kernels that read each value, or would read it if it were realised."""
+        kernels = {n: set() for n in values}
         for n in reversed(values):
             if n in self.fused:
                 mine = {self._kernel(n)} if n in self.realised else kernels[n]
                 for r in self.reads[n]:
                     kernels[r] |= mine
-        self._leaves = {}
-        for n in values:
-            if n not in self.fused:
-                continue
-            leaves = set()
-            for r in self.reads[n]:
-                leaves |= {r} if r in self.realised else self._leaves[r]
-            self._leaves[n] = leaves
-            size, k = self._bytes[n], len(kernels[n])
-            if k > 1 and (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size + launch:
-                self.realised.add(n)
+        return kernels
+
+    def _leaves_of(self, value):
+        """The realised values that a value is made of; those of what it reads are known."""
+        leaves = set()
+        for r in self.reads[value]:
+            leaves |= {r} if r in self.realised else self._leaves[r]
+        return leaves
+
+    def _is_seen_through(self, value, users):
+        """Whether the only reader of a value makes one that is no larger, which can be realised in its place."""
+        return (len(users) == 1 and users[0] in self.fused and self._bytes[users[0]] <= self._bytes[value]
+                and not self._reduces(users[0]) and not self._solo(users[0]))
 
     def _kernel(self, n):
         """What stands for the kernel that makes a realised value: reductions of one kind are one kernel."""
@@ -237,16 +262,11 @@ class Grouping:
 
     def _close(self, group, outs):
         """Set what a group makes, with its cone and its leaves. A realised value is computed again rather than read if the
-        group reads everything large that it is made of anyway: relu(norm(x)) in the backward part of the norm."""
-        inlined = set()
-        cone, leaves = self._trace(outs, inlined)
-        while True:
-            more = {v for v in leaves if v in self.fused and not self._reduces(v) and not self._solo(v)
-                    and self.large(self._leaves[v], self._bytes[v]) <= leaves - {v}}
-            if not more:
-                break
-            inlined |= more
-            cone, leaves = self._trace(outs, inlined)
+        group reads everything large that it is made of anyway: relu(norm(x)) in the backward part of the norm. Where that
+        relu was 0 is computed again too, unless Inductor makes sums of it, which then writes down more."""
+        cone, leaves = self._traced_again(outs, 2 if self._has_rows else 1)
+        if self._has_rows and any(map(is_reduction, cone)) and _rows.describe(sorted(cone, key=self.place.get), outs) is None:
+            cone, leaves = self._traced_again(outs, 1)
         group.outs = sorted(outs, key=lambda n: (-self._bytes[n], self.place[n]))
         group.cone = sorted(cone, key=self.place.get)
         group.leaves = sorted(leaves, key=self.place.get)
@@ -255,6 +275,23 @@ class Grouping:
         group.plain = not any(is_reduction(n) for n in group.cone)
         for n in group.outs:
             self.group_of[n] = group
+
+    def _traced_again(self, outs, depth):
+        """The cone and the leaves of `outs`, where values are computed again rather than read."""
+        inlined = set()
+        cone, leaves = self._trace(outs, inlined)
+        while True:
+            more = {v for v in leaves if self._follows(v, leaves - {v}, depth)}
+            if not more:
+                return cone, leaves
+            inlined |= more
+            cone, leaves = self._trace(outs, inlined)
+
+    def _follows(self, value, leaves, depth):
+        """Whether a value can be computed again from `leaves`, or from what can, `depth` times."""
+        return (value in self.fused and not self._reduces(value) and not self._solo(value)
+                and all(n in leaves or depth > 1 and self._follows(n, leaves, depth - 1)
+                        for n in self.large(self._leaves[value], self._bytes[value])))
 
     @staticmethod
     def _looped(node):
@@ -371,7 +408,7 @@ class Grouping:
         ]
         rules = [lambda p, c, rule=rule: rule(p, c) and self._narrow(p, c, WIDE) for rule in rules]
         rules.append(lambda p, c: c.backward and self._twins(p, c))
-        if _rows.available(self.device):
+        if self._has_rows:
             rules.append(lambda p, c: c.backward and p.domain == c.domain and (p.columns or c.columns)
                          and (reads(c, p) or shares(p, c)) and self._narrow(p, c, WIDEST) and self._over_rows(p, c))
         return rules

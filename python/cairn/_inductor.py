@@ -14,8 +14,9 @@ from torch._inductor.exc import LoweringException
 
 from . import _torch
 
-# The decomposition adds with atomics, in another order in every run.
+# The decompositions add with atomics, in another order in every run.
 _WHOLE = ("embedding_dense_backward",)
+_WHOLE_ON_GPU = ("max_pool2d_with_indices_backward",)
 # On a processor PyTorch's own norm is four times as fast as the kernels of its parts.
 _WHOLE_ON_CPU = ("native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
                  "_batch_norm_with_update", "_batch_norm_with_update_functional", "native_batch_norm_backward",
@@ -26,7 +27,7 @@ def decompositions(on_cpu):
     """Inductor's decompositions, for AOTAutograd."""
     from torch._inductor.decomposition import select_decomp_table
     table = dict(select_decomp_table())
-    for name in _WHOLE + (_WHOLE_ON_CPU if on_cpu else ()):
+    for name in _WHOLE + (_WHOLE_ON_CPU if on_cpu else _WHOLE_ON_GPU):
         packet = getattr(torch.ops.aten, name)
         for overload in (getattr(packet, overload) for overload in packet.overloads()):
             if not _torch.schema_of(overload).is_mutable:  # AOTAutograd takes no other in a graph

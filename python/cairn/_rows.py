@@ -10,6 +10,11 @@ kernel adds up the strips. The order of all sums is fixed, so the bits are the s
     column   a value for every column
     one      a number
 
+Images whose channels are the fastest dimension are such matrices too: a row is a pixel, a column a channel. Their batch norms
+need sums over rows only, and their statistics: sums of x - s and of its square, where s is the first row, so that little is
+lost if the mean is far from 0. Kernels for images know their sizes only when they run, so that layers of all sizes share
+them.
+
 As in Inductor's kernels, numbers of half precision are float32 until they are stored. Where only such numbers are stored,
 1 + erf(x), most of the arithmetic of a GELU and of its gradient, is computed by a shorter formula, 100 times as exact as the
 results can be: kernels of GELUs are bound by arithmetic, not by memory.
@@ -18,6 +23,7 @@ results can be: kernels of GELUs are bound by arithmetic, not by memory.
 import functools
 import importlib.util
 import math
+import operator
 
 import torch
 
@@ -25,11 +31,14 @@ from . import _inductor
 from ._geometry import packet
 
 FULL, ROW, COLUMN, ONE = "full", "row", "column", "one"
-FEW, MANY = 16, 128  # columns that a program of the second kernel adds up, and of how many strips at a time
+FEW = 16  # columns that a program of the second kernel adds up
 LONGEST = 8192  # columns of a row that a program can hold
 TILE = 1024  # columns at a time where rows have no sums
+CHANNELS = 64  # the same of images
+MANY = (256, 1024)  # strips that a program of the second kernel has at a time, where there are no more
 # Elements of a matrix that a program has at a time, programs, stages of loads ahead of the arithmetic. The fastest is used.
 SHAPES = ((2048, 528, 1), (4096, 264, 1), (2048, 528, 3))
+IMAGES = ((2048, 528, 1), (2048, 1056, 1))  # the same for images
 # The same where nothing is summed over rows: a program has these elements and no more.
 PLAIN = ((2048, 1 << 15, 1), (4096, 1 << 15, 1))
 
@@ -62,33 +71,46 @@ def available(device):
 
 
 class Rows:
-    """What nodes make of values over rows: `kind` of every node, `late` those that follow sums over rows. Raises NoForm
-    where there is something else among them."""
+    """What nodes make of values over rows: `kind` of every node, `late` those that follow sums over rows, `spreads` the
+    variances with means. `images` says whether rows are pixels. Raises NoForm where there is something else among them."""
 
     def __init__(self, nodes, outs):
         self.nodes, self.outs, inside = nodes, outs, set(nodes)
         self.given = list(dict.fromkeys(i for n in nodes for i in n.all_input_nodes if i not in inside))
-        values = [n.meta.get("val") for n in [*self.given, *nodes]]
-        _need(all(isinstance(value, torch.Tensor) for value in values))
+        self.spreads = [n for n in nodes if packet(n) == "aten.var_mean"]
+        made = [n for n in [*self.given, *nodes] if n not in self.spreads]
+        values = [n.meta.get("val") for n in made]
+        _need(values and all(isinstance(value, torch.Tensor) for value in values))
         largest = max(values, key=torch.Tensor.numel)
-        self.columns = largest.shape[-1] if largest.dim() else 1
+        self.shape, self.images = largest.shape, _has_channels_last(largest)
+        self.columns = largest.shape[1 if self.images else -1] if largest.dim() else 1
         self.rows = largest.numel() // max(self.columns, 1)
-        self.kind = {n: self._kind(n) for n in [*self.given, *nodes]}
+        self.kind = {n: self._kind(n) for n in made}
         self.late, self.sums, self.reduces = set(), [], False
         for n in self.given:
-            value = n.meta["val"]
-            _need(value.dtype in (*_TYPES, torch.bool) and (self.kind[n] == ONE or value.is_contiguous()))
+            _need(n.meta["val"].dtype in (*_TYPES, torch.bool) and self._is_dense(n))
         for n in nodes:
             self._check(n)
         self.halves = all(n.meta["val"].dtype in _TYPES[1:] for n in outs)
         self.whole = self.reduces or any(self.kind[n] == ROW for n in outs)
         _need(self.rows >= 64 and 16 <= self.columns <= (LONGEST if self.whole else 1 << 20))
-        _need(all(self.kind[n] != ONE and n.meta["val"].is_contiguous() for n in outs))
+        _need(largest.numel() < 1 << 31)
+        _need(all(self.kind[n] != ONE and self._is_dense(n) for n in outs))
+
+    def _is_dense(self, node):
+        """Whether a value lies as the kernels expect."""
+        value, kind = node.meta["val"], self.kind[node]
+        if self.images and kind == FULL:
+            return _has_channels_last(value)
+        return kind == ONE or value.is_contiguous()
 
     def _kind(self, node):
         shape, count = node.meta["val"].shape, node.meta["val"].numel()
         if count == 1:
             return ONE
+        if self.images:
+            _need(shape == self.shape or count == self.columns == max(shape))
+            return FULL if shape == self.shape else COLUMN
         if shape[-1] == 1:
             _need(count == self.rows)
             return ROW
@@ -97,12 +119,21 @@ class Rows:
 
     def _check(self, node):
         name, value = packet(node), node.meta["val"]
-        _need(value.dtype in (*_TYPES, torch.bool))
         late = not self.late.isdisjoint(node.all_input_nodes)
+        if node in self.spreads:
+            _need(node.args[0] in self.given and self.kind[node.args[0]] == FULL and _summed(node, self.images)
+                  and node.args[0].meta["val"].dtype in _TYPES and node.kwargs.get("correction", 1) == 0)
+            self.late.add(node)
+            return
+        _need(value.dtype in (*_TYPES, torch.bool))
+        if node.target is operator.getitem:
+            _need(node.args[0] in self.spreads and self.kind[node] == COLUMN)
+            self.late.add(node)
+            return
         if name in ("aten.sum", "aten.mean"):
             kind = self.kind[node]
             _need(self.kind[node.args[0]] == FULL and kind in (ROW, COLUMN) and not late and not node.kwargs)
-            _need(len(node.args) > 1 and _summed(node) == (kind == COLUMN))
+            _need(len(node.args) > 1 and _summed(node, self.images) == (kind == COLUMN))
             self.reduces |= kind == ROW
             if kind == COLUMN:
                 self.sums.append(node)
@@ -115,15 +146,28 @@ class Rows:
             self.late.add(node)
         if name in _SAME or node.target is stored:
             _need(kinds == {self.kind[node]})
+        elif self.images and self.kind[node] == FULL:
+            _need(all(self.kind[i] != COLUMN or self._has_columns(i.meta["val"].shape) for i in node.all_input_nodes))
+
+    def _has_columns(self, shape):
+        """Whether a vector of such a shape has an element for every channel, not for every pixel of a row."""
+        return len(shape) >= len(self.shape) - 1 and shape[1 - len(self.shape)] == self.columns
 
 
-def _summed(node):
-    """Whether a reduction is over all dimensions but the last, or only over the last; dimensions of 1 do not count."""
+def _has_channels_last(value):
+    """Whether the channels of images are the fastest dimension."""
+    return (value.dim() in (4, 5) and not value.is_contiguous() and value.is_contiguous(
+        memory_format=torch.channels_last if value.dim() == 4 else torch.channels_last_3d))
+
+
+def _summed(node, images):
+    """Whether a reduction is over all dimensions but that of columns, or only over this; dimensions of 1 do not count."""
     shape = node.args[0].meta["val"].shape
+    columns = 1 if images else len(shape) - 1
     dims = {d % len(shape) for d in node.args[1]}
-    first = {d for d in range(len(shape) - 1) if shape[d] > 1}
-    _need(dims >= first and len(shape) - 1 not in dims or dims.isdisjoint(first) and len(shape) - 1 in dims)
-    return len(shape) - 1 not in dims
+    others = {d for d in range(len(shape)) if d != columns and shape[d] > 1}
+    _need(dims >= others and columns not in dims or dims.isdisjoint(others) and columns in dims)
+    return columns not in dims
 
 
 def _need(condition):
@@ -136,6 +180,8 @@ def _expression(node, value):
     name, args = packet(node), node.args
     if name == "aten.full" and node.meta["val"].numel() == 1:
         return value(args[1])
+    if name == "aten.scalar_tensor":
+        return value(args[0])
     if node.kwargs and not (name == "aten._to_copy" and set(node.kwargs) <= {"dtype"}):
         return None
     if name in _SAME:
@@ -192,12 +238,14 @@ class Writer:
     def __init__(self, rows, held, programs, stages):
         self.rows, self.lines, self.stages = rows, [], stages
         r = rows
-        self.tile = _power(r.columns) if r.whole else min(TILE, _power(r.columns))
+        self.tile = _power(r.columns) if r.whole else min(CHANNELS if r.images else TILE, _power(r.columns))
         self.tiles = -(-r.columns // self.tile)
-        self.step = next(b for b in (8, 4, 2, 1) if r.rows % b == 0 and (b * self.tile <= held or b == 1))
+        steps = (64, 32, 16, 8, 4, 2, 1) if r.images else (8, 4, 2, 1)
+        self.step = next(b for b in steps if r.rows % b == 0 and (b * self.tile <= held or b == 1))
         self.programs = max(min(r.rows // self.step, programs // self.tiles), 1)
         self.each = -(-r.rows // (self.programs * self.step)) * self.step
-        self.warps = 8 if self.tile > 4096 else 4
+        self.warps = 8 if self.tile > 4096 or r.images and self.step * self.tile > 2048 else 4
+        self.sums = len(r.sums) + 2 * len(r.spreads)
         self.masked = r.columns % self.tile != 0
         self.name = {n: f"v{i}" for i, n in enumerate([*r.given, *r.nodes])}
 
@@ -235,6 +283,13 @@ class Writer:
             else:
                 operand = f"tl.where(cm, {operand}, 0.0)" if self.masked else operand
                 self.lines.append(f"{indent}{name} = tl.sum({operand}, 1, keep_dims=True){scaled}")
+        elif node in r.spreads:
+            self.lines += [f"{indent}mean_{name} = {name}_1 / ROWS",
+                           f"{indent}spread_{name} = {name}_2 / ROWS - mean_{name} * mean_{name}"]
+        elif node.target is operator.getitem:
+            of = self.name[node.args[0]]
+            value = f"first_{of} + mean_{of}" if node.args[1] else f"tl.maximum(spread_{of}, 0.0)"
+            self.lines.append(f"{indent}{name} = {value}")
         elif node.target is stored:
             self.lines.append(f"{indent}{name} = {self._stored(node)}")
         elif r.halves and _erf_operand(node) is not None:
@@ -255,34 +310,57 @@ class Writer:
     def _columns(self):
         self.lines.append("    c = tl.program_id(0) * TILE + tl.arange(0, TILE)[None, :]")
         if self.masked:
-            self.lines.append(f"    cm = c < {self.rows.columns}")
+            self.lines.append("    cm = c < COLUMNS")
 
-    def source(self):
+    def _head(self, name, *constants):
+        """The first line of a kernel. Sizes of images are given when it runs."""
+        sizes = ("ROWS", "COLUMNS", "EACH", "STRIPS")
+        given = [*self._arguments(), "partial", *(sizes if self.rows.images else ())]
+        constants = (() if self.rows.images else sizes) + constants
+        self.lines += ["@triton.jit", f"def {name}({', '.join(given)}, {', '.join(c + ': tl.constexpr' for c in constants)}):"]
+
+    def _partials(self):
+        """The names of what is added up over rows."""
+        return [self.name[n] for n in self.rows.sums] + [f"{self.name[n]}_{k}" for n in self.rows.spreads for k in (1, 2)]
+
+    def _shifts(self):
+        """The first rows of what variances are of."""
+        for n in self.rows.spreads:
+            mask = ", cm, other=0.0" if self.masked else ""
+            self.lines.append(f"    first_{self.name[n]} = tl.load(in_{self.name[n.args[0]]} + c{mask}).to(tl.float32)")
+
+    def sources(self):
+        """Those of both kernels."""
+        return self._strip(), self._finish()
+
+    def _strip(self):
         r = self.rows
         early = [n for n in r.nodes if n not in r.late or n in r.sums]
-        late = [n for n in r.nodes if n in r.late and n not in r.sums]
-        self.lines = [_HEAD + "@triton.jit",
-                      f"def strip({', '.join(self._arguments())}, partial, STEP: tl.constexpr, TILE: tl.constexpr):"]
+        self.lines = [_HEAD]
+        self._head("strip", "STEP", "TILE")
         self._columns()
         for n in r.given:
             if r.kind[n] in (COLUMN, ONE):
                 self._load(n, "    ")
-        self.lines += [f"    sum_{self.name[n]} = tl.zeros([STEP, TILE], tl.float32)" for n in r.sums]
-        exact = self.programs * self.each == r.rows
-        bounds = f"first, first + {self.each}, STEP" if exact else f"first, min(first + {self.each}, {r.rows}), STEP"
+        self._shifts()
+        self.lines += [f"    sum_{name} = tl.zeros([STEP, TILE], tl.float32)" for name in self._partials()]
+        exact = not r.images and self.programs * self.each == r.rows
+        bounds = f"first, {'first + EACH' if exact else 'min(first + EACH, ROWS)'}, STEP"
         loop = f"range({bounds})" if self.stages == 1 else f"tl.range({bounds}, num_stages={self.stages})"
-        self.lines += [f"    first = tl.program_id(1) * {self.each}",
-                       f"    for start in {loop}:",
-                       "        r = start + tl.arange(0, STEP)[:, None]", f"        at = r * {r.columns} + c"]
+        self.lines += ["    first = tl.program_id(1) * EACH", f"    for start in {loop}:",
+                       "        r = start + tl.arange(0, STEP)[:, None]", "        at = r * COLUMNS + c"]
         for n in r.given:
             if r.kind[n] in (FULL, ROW):
                 self._load(n, "        ")
         self._each_row(early)
+        for n in r.spreads:
+            name = self.name[n]
+            self.lines += [f"        away = {self.name[n.args[0]]} - first_{name}",
+                           f"        sum_{name}_1 += away", f"        sum_{name}_2 += away * away"]
         mask = ", cm" if self.masked else ""
-        for k, n in enumerate(r.sums):
-            self.lines.append(f"    tl.store(partial + ({k} * {self.programs} + tl.program_id(1)) * {r.columns} + c, "
-                              f"tl.sum(sum_{self.name[n]}, 0, keep_dims=True){mask})")
-        self._finish(late)
+        for k, name in enumerate(self._partials()):
+            self.lines.append(f"    tl.store(partial + ({k} * STRIPS + tl.program_id(1)) * COLUMNS + c, "
+                              f"tl.sum(sum_{name}, 0, keep_dims=True){mask})")
         return "\n".join(self.lines) + "\n"
 
     def _each_row(self, nodes):
@@ -304,33 +382,33 @@ class Writer:
             known.add(n)
         store()
 
-    def _finish(self, late):
+    def _finish(self):
         """The second kernel, which adds up strips and computes what follows."""
         r, self.masked = self.rows, True
-        self.lines += ["", "", "@triton.jit",
-                       f"def finish({', '.join(self._arguments())}, partial, TILE: tl.constexpr, MANY: tl.constexpr):"]
+        self.lines = [_HEAD]
+        self._head("finish", "TILE", "MANY")
         self._columns()
-        needed = set(late)
+        needed = {n for n in r.nodes if n in r.late and n not in r.sums}
         for n in reversed(r.nodes):
-            if n in needed and n not in r.sums:
+            if n in needed and n not in r.sums and n not in r.spreads:
                 needed.update(n.all_input_nodes)
         for n in r.given:
             if n in needed:
                 self._load(n, "    ")
-        for k, n in enumerate(r.sums):
-            name = self.name[n]
+        self._shifts()
+        for k, name in enumerate(self._partials()):
             self.lines += [f"    all_{name} = tl.zeros([MANY, TILE], tl.float32)",
-                           f"    for start in range(0, {self.programs}, MANY):",
+                           "    for start in range(0, STRIPS, MANY):",
                            "        p = start + tl.arange(0, MANY)[:, None]",
-                           f"        all_{name} += tl.load(partial + ({k} * {self.programs} + p) * {r.columns} + c, "
-                           f"cm & (p < {self.programs}), other=0.0)",
+                           f"        all_{name} += tl.load(partial + ({k} * STRIPS + p) * COLUMNS + c, "
+                           "cm & (p < STRIPS), other=0.0)",
                            f"    {name} = tl.sum(all_{name}, 0, keep_dims=True)"]
         for n in r.nodes:
             if n in needed and n not in r.sums:
                 self._compute(n, "    ")
-        for place, n in enumerate(r.outs):
-            if n in r.late:
-                self._store(n, place, "    ")
+            if n in r.late and n in r.outs:  # at once: Triton 3.6 does not compile stores at the end if something reads n
+                self._store(n, r.outs.index(n), "    ")
+        return "\n".join(self.lines) + "\n"
 
     def _arguments(self):
         return [f"in_{self.name[n]}" for n in self.rows.given] + [f"out_{i}" for i in range(len(self.rows.outs))]
@@ -355,18 +433,21 @@ class Form:
     """A group as these kernels. The same interface as _inductor.Form."""
 
     def __init__(self, graph, rows, shape):
-        self.name = ("plain" if shape in PLAIN else "rows") + str(shape[0]) + (f"ahead{shape[2]}" if shape[2] > 1 else "")
-        self._writer, self._module = Writer(rows, *shape), None
+        kind = "images" if rows.images else "plain" if shape in PLAIN else "rows"
+        self.name = kind + str(shape[0]) + (f"x{shape[1]}" if rows.images else "") + (f"ahead{shape[2]}" if shape[2] > 1 else "")
+        self._writer, self._kernels = Writer(rows, *shape), None
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]
         self._kinds = {given.index(n): rows.kind[n] for n in rows.given}
         self._likes = [n.meta["val"] for n in rows.outs]
-        self._source = self._writer.source()
+        self._sources = self._writer.sources()
 
     def compile(self):
-        if self._module is None:
-            self._module = _inductor.module_of(self._source)
-        return self._module
+        """Both kernels. Each is a module, so that forms of other sizes can share one of them."""
+        if self._kernels is None:
+            strip, finish = map(_inductor.module_of, self._sources)
+            self._kernels = strip.strip, finish.finish
+        return self._kernels
 
     def __call__(self, arguments):
         return self.onto([None] * len(self._likes), arguments)
@@ -379,17 +460,19 @@ class Form:
         return self._kinds.get(argument) == FULL
 
     def onto(self, destinations, arguments):
-        module, writer, rows = self.compile(), self._writer, self._writer.rows
+        (strip, finish), writer, rows = self.compile(), self._writer, self._writer.rows
         device = arguments[self._places[0]].device
         outs = [torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device) if where is None
                 else _inductor.placed(where, like.shape, like.stride(), like.dtype)
                 for like, where in zip(self._likes, destinations)]
-        partial = torch.empty(len(rows.sums) * writer.programs * rows.columns, device=device)
+        partial = torch.empty(writer.sums * writer.programs * rows.columns, device=device)
+        sizes = dict(ROWS=rows.rows, COLUMNS=rows.columns, EACH=writer.each, STRIPS=writer.programs)
         given = [*(arguments[place] for place in self._places), *outs, partial]
         with torch.cuda.device_of(outs[0]):
-            module.strip[writer.tiles, writer.programs](*given, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
-            if rows.sums:
-                module.finish[-(-rows.columns // FEW), 1](*given, TILE=FEW, MANY=MANY)
+            strip[writer.tiles, writer.programs](*given, **sizes, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
+            if writer.sums:
+                many = MANY[writer.programs > MANY[0]]
+                finish[-(-rows.columns // FEW), 1](*given, **sizes, TILE=FEW, MANY=many, num_warps=8)
         return outs
 
 
@@ -398,7 +481,9 @@ def plain_forms(graph):
     nodes = [n for n in graph.nodes if n.op == "call_function"]
     rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
     try:
-        return [] if rows is None or rows.sums or not rows.given else [Form(graph, rows, shape) for shape in PLAIN]
+        if rows is None or rows.sums or rows.spreads or rows.images or not rows.given:
+            return []
+        return [Form(graph, rows, shape) for shape in PLAIN]
     except NoForm:
         return []
 
@@ -408,9 +493,9 @@ def forms_of(graph):
     rows and without a GELU."""
     nodes = [n for n in graph.nodes if n.op == "call_function"]
     rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
-    if rows is None or not (rows.sums or rows.halves and any(_erf_operand(n) is not None for n in nodes)):
+    if rows is None or not (rows.sums or rows.spreads or rows.halves and any(_erf_operand(n) is not None for n in nodes)):
         return []
     try:
-        return [Form(graph, rows, shape) for shape in SHAPES]
+        return [Form(graph, rows, shape) for shape in (IMAGES if rows.images else SHAPES)]
     except NoForm:
         return []

@@ -67,10 +67,12 @@ def language():
                          lambda shape, value, dtype: torch.full(shape, value, dtype=dtype))
     tl.int1, tl.constexpr, tl.arange, tl.load, tl.store, tl.where = torch.bool, int, torch.arange, load, store, where
     tl.range = lambda first, end, step, num_stages: range(first, end, step)
+    tl.static_range = range
     tl.program_id = lambda axis: torch.tensor(Kernel.program[axis])
     tl.broadcast_to = lambda x, shape: torch.as_tensor(x).broadcast_to(shape)
     tl.sum = lambda x, axis, keep_dims=False: x.sum(axis, keepdim=keep_dims)
     tl.debug_barrier = lambda: None  # programs have one thread
+    tl.maximum = lambda a, b: torch.maximum(torch.as_tensor(a), torch.as_tensor(b))
     tl.max = lambda x, axis: x.amax(axis)
     return tl
 

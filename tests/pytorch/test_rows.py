@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 
 import cairn
-from cairn import _compiled, _embedding, _inductor, _library, _pairs, _rows, _slopes
+from cairn import _compiled, _embedding, _inductor, _library, _pairs, _pools, _rows, _slopes
 from common import allocator_peak, compiled, same
 import fake_triton
-from small_models import GPT
+from small_models import GPT, Bottleneck, conv_norm
 from test_compiled import planner_of, unmeasured, words
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -113,6 +113,93 @@ class Rows(unittest.TestCase):
                          lambda x: ((x + x[0]).sum((0, 1)),), lambda x: (x.sum((0, 1)) + x,), lambda x: (x + 1,),
                          lambda x: ((x + x[:, :, :1]).sum((0, 1)),), lambda x: (x.cumsum(2).sum((0, 1)),)):
             self.assertEqual(_rows.forms_of(graph_of(function, [square])), [])
+
+
+def image_norm_backward(x, variance, mean, weight, bias, dy):
+    """The gradient behind a relu after a batch norm, with its sums."""
+    scale, column = torch.rsqrt(variance + 1e-5), lambda v: v.unsqueeze(-1).unsqueeze(-1)
+    made = torch.where(torch.relu((x - mean) * scale * column(weight) + column(bias)) <= 0, 0.0, dy)
+    return made, made.sum((0, 2, 3)), (made * (x - mean)).sum((0, 2, 3)) * scale.squeeze((0, 2, 3))
+
+
+def image_statistics(x, running_mean, running_variance):
+    variance, mean = torch.var_mean(x, (0, 2, 3), correction=0, keepdim=True)
+    return (variance, mean, 0.1 * mean.squeeze((0, 2, 3)) + 0.9 * running_mean,
+            0.1 * variance.squeeze((0, 2, 3)) + 0.9 * running_variance)
+
+
+class Images(unittest.TestCase):
+    """Batch norms of images whose channels are the fastest dimension."""
+
+    def images(self, *shape):
+        return torch.randn(shape).to(DEVICE).contiguous(memory_format=torch.channels_last)
+
+    def close(self, function, given, tolerance=1e-5):
+        forms = _rows.forms_of(graph_of(function, given))
+        self.assertEqual(len(forms), len(_rows.IMAGES))
+        expected = function(*(t.double() for t in given))
+        for form in forms:
+            found = form(list(given))
+            for a, b in zip(found, expected):
+                self.assertEqual((a.shape, a.stride()), (b.shape, b.stride()))
+                self.assertLess((a.double() - b).abs().max() / b.abs().max(), tolerance)
+            self.assertTrue(same(found, form(list(given))))
+
+    def test_norms(self):
+        torch.manual_seed(0)
+        for channels in (16, 64, 80, 192):
+            few = [torch.rand(1, channels, 1, 1).to(DEVICE) + 0.5 for _ in range(2)]
+            vectors = [torch.randn(channels).to(DEVICE) for _ in range(2)]
+            x, dy = (self.images(4, channels, 8, 6) for _ in range(2))
+            self.close(image_norm_backward, [x, *few, *vectors, dy])
+            self.close(image_statistics, [0.1 * x + 30, *vectors])  # the mean is far from 0
+
+    def test_refused(self):
+        """Channels that are not the fastest dimension, sums over other dimensions, and vectors along another one."""
+        x, column = self.images(4, 64, 8, 64), torch.randn(64).to(DEVICE)
+        self.assertEqual(len(_rows.forms_of(graph_of(lambda x: ((2 * x).sum((0, 2, 3)),), [x]))), len(_rows.IMAGES))
+        for function, given in ((lambda x: ((2 * x).sum((0, 2, 3)),), [x.contiguous()]),
+                                (lambda x: ((2 * x).sum((0, 1, 2)),), [x]), (lambda x: ((2 * x).sum((0, 1)),), [x]),
+                                (lambda x, v: ((x + v).sum((0, 2, 3)),), [x, column]),
+                                (lambda x, y: ((x + y).sum((0, 2, 3)),), [x, x.contiguous()])):
+            self.assertEqual(_rows.forms_of(graph_of(function, given)), [])
+
+    def test_pools(self):
+        torch.manual_seed(0)
+        for kernel, stride, padding, shape in (([3, 3], [2, 2], [1, 1], (2, 70, 9, 12)), ([2, 2], [2, 2], [0, 0], (2, 64, 8, 8)),
+                                               ([3, 2], [2, 1], [1, 0], (2, 20, 9, 7))):
+            x = self.images(*shape).requires_grad_()
+            y = F.max_pool2d(x, kernel, stride, padding)
+            dy = torch.randn_like(y)
+            y.backward(dy)
+            with torch.no_grad():
+                _, offsets = torch.ops.prims._low_memory_max_pool_with_offsets(x, kernel, stride, padding, [1, 1], False)
+
+            def gradient(offsets, dy, x):
+                indices = torch.ops.prims._low_memory_max_pool_offsets_to_indices(offsets, kernel, list(x.shape[2:]), stride,
+                                                                                  padding, [1, 1])
+                return (torch.ops.aten.max_pool2d_with_indices_backward(dy, x, kernel, stride, padding, [1, 1], False, indices),)
+            given = [offsets.contiguous(memory_format=torch.channels_last), dy, x.detach()]
+            form, = _pools.forms_of(graph_of(gradient, given))
+            torch.testing.assert_close(form(given)[0], x.grad)
+            self.assertEqual(_pools.forms_of(graph_of(gradient, [t.contiguous() for t in given])), [])
+
+    def test_groups(self):
+        """Where a relu was 0 is computed again inside a block. The gradient behind the relu that ends a block is made by one
+        kernel together with the sums of it, of both norms if there are two; counters are increased by one op."""
+        class Net(torch.nn.Sequential):
+            def forward(self, x):
+                return super().forward(x).square().mean()
+        model = Net(conv_norm(3, 16, 3), Bottleneck(16, 16, 1), Bottleneck(64, 16, 1), torch.nn.Conv2d(64, 64, 1))
+        with unmeasured(), unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                unittest.mock.patch.object(_inductor, "_WHOLE_ON_CPU", ()):
+            joint = planner_of(model.to(DEVICE, memory_format=torch.channels_last), (self.images(2, 3, 16, 16),)).joint
+        kernels = [op for op in joint.ops if _compiled.is_kernel(op) and op.backward]
+        masks = [s for op in kernels for s in op.outs if s.like.dtype == torch.bool]
+        self.assertEqual([s.like.shape[1] for s in masks], [64])  # of the last block
+        ends = [op for op in kernels if op.outs[0].like.dim() == 4 and len(op.node.target.forms) > 1]
+        self.assertEqual([len(op.node.target.outputs()) for op in ends], [4, 7])
+        self.assertEqual([op.name for op in joint.ops if "foreach" in op.name], ["_foreach_add_scalar"])
 
 
 class Steps(unittest.TestCase):
