@@ -265,7 +265,8 @@ class Grouping:
         group reads everything large that it is made of anyway: relu(norm(x)) in the backward part of the norm. Where that
         relu was 0 is computed again too, unless Inductor makes sums of it, which then writes down more."""
         cone, leaves = self._traced_again(outs, 2 if self._has_rows else 1)
-        if self._has_rows and any(map(is_reduction, cone)) and _rows.describe(sorted(cone, key=self.place.get), outs) is None:
+        if self._has_rows and any(map(is_reduction, cone)) \
+                and _rows.describe(sorted(cone, key=self.place.get), outs) is None:
             cone, leaves = self._traced_again(outs, 1)
         group.outs = sorted(outs, key=lambda n: (-self._bytes[n], self.place[n]))
         group.cone = sorted(cone, key=self.place.get)

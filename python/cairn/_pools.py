@@ -72,8 +72,8 @@ class Form:
         images, channels, high, wide = like.shape
         grid = -(-images * high * wide // STEP), -(-channels // TILE)
         with torch.cuda.device_of(out):
-            self.compile().pool[grid](offsets, slopes, out, PIXELS=images * high * wide, CHANNELS=channels, HIGH=high, WIDE=wide,
-                                      POOLED_HIGH=slopes.shape[2], POOLED_WIDE=slopes.shape[3], **self._sizes,
+            self.compile().pool[grid](offsets, slopes, out, PIXELS=images * high * wide, CHANNELS=channels, HIGH=high,
+                                      WIDE=wide, POOLED_HIGH=slopes.shape[2], POOLED_WIDE=slopes.shape[3], **self._sizes,
                                       STEP=STEP, TILE=TILE)
         return [out]
 

@@ -10,10 +10,10 @@ kernel adds up the strips. The order of all sums is fixed, so the bits are the s
     column   a value for every column
     one      a number
 
-Images whose channels are the fastest dimension are such matrices too: a row is a pixel, a column a channel. Their batch norms
-need sums over rows only, and their statistics: sums of x - s and of its square, where s is the first row, so that little is
-lost if the mean is far from 0. Kernels for images know their sizes only when they run, so that layers of all sizes share
-them.
+Images whose channels are the fastest dimension are such matrices too: a row is a pixel, a column a channel. Batch norms need
+sums over rows only. Their statistics are made of the sums of x - s and of its square, where s is the first row, so that
+little is lost if the mean is far from 0. Kernels for images know their sizes only when they run, so that layers of all
+sizes share them.
 
 As in Inductor's kernels, numbers of half precision are float32 until they are stored. Where only such numbers are stored,
 1 + erf(x), most of the arithmetic of a GELU and of its gradient, is computed by a shorter formula, 100 times as exact as the
@@ -316,8 +316,8 @@ class Writer:
         """The first line of a kernel. Sizes of images are given when it runs."""
         sizes = ("ROWS", "COLUMNS", "EACH", "STRIPS")
         given = [*self._arguments(), "partial", *(sizes if self.rows.images else ())]
-        constants = (() if self.rows.images else sizes) + constants
-        self.lines += ["@triton.jit", f"def {name}({', '.join(given)}, {', '.join(c + ': tl.constexpr' for c in constants)}):"]
+        given += [f"{constant}: tl.constexpr" for constant in (() if self.rows.images else sizes) + constants]
+        self.lines += ["@triton.jit", f"def {name}({', '.join(given)}):"]
 
     def _partials(self):
         """The names of what is added up over rows."""
@@ -434,7 +434,8 @@ class Form:
 
     def __init__(self, graph, rows, shape):
         kind = "images" if rows.images else "plain" if shape in PLAIN else "rows"
-        self.name = kind + str(shape[0]) + (f"x{shape[1]}" if rows.images else "") + (f"ahead{shape[2]}" if shape[2] > 1 else "")
+        self.name = f"{kind}{shape[0]}" + (f"x{shape[1]}" if rows.images else "")
+        self.name += f"ahead{shape[2]}" if shape[2] > 1 else ""
         self._writer, self._kernels = Writer(rows, *shape), None
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]

@@ -166,8 +166,8 @@ class Images(unittest.TestCase):
 
     def test_pools(self):
         torch.manual_seed(0)
-        for kernel, stride, padding, shape in (([3, 3], [2, 2], [1, 1], (2, 70, 9, 12)), ([2, 2], [2, 2], [0, 0], (2, 64, 8, 8)),
-                                               ([3, 2], [2, 1], [1, 0], (2, 20, 9, 7))):
+        for kernel, stride, padding, shape in (([3, 3], [2, 2], [1, 1], (2, 70, 9, 12)),
+                                               ([2, 2], [2, 2], [0, 0], (2, 64, 8, 8)), ([3, 2], [2, 1], [1, 0], (2, 20, 9, 7))):
             x = self.images(*shape).requires_grad_()
             y = F.max_pool2d(x, kernel, stride, padding)
             dy = torch.randn_like(y)
@@ -178,7 +178,8 @@ class Images(unittest.TestCase):
             def gradient(offsets, dy, x):
                 indices = torch.ops.prims._low_memory_max_pool_offsets_to_indices(offsets, kernel, list(x.shape[2:]), stride,
                                                                                   padding, [1, 1])
-                return (torch.ops.aten.max_pool2d_with_indices_backward(dy, x, kernel, stride, padding, [1, 1], False, indices),)
+                return (torch.ops.aten.max_pool2d_with_indices_backward(dy, x, kernel, stride, padding, [1, 1], False,
+                                                                        indices),)
             given = [offsets.contiguous(memory_format=torch.channels_last), dy, x.detach()]
             form, = _pools.forms_of(graph_of(gradient, given))
             torch.testing.assert_close(form(given)[0], x.grad)
