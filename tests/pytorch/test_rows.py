@@ -167,7 +167,8 @@ class Images(unittest.TestCase):
     def test_pools(self):
         torch.manual_seed(0)
         for kernel, stride, padding, shape in (([3, 3], [2, 2], [1, 1], (2, 70, 9, 12)),
-                                               ([2, 2], [2, 2], [0, 0], (2, 64, 8, 8)), ([3, 2], [2, 1], [1, 0], (2, 20, 9, 7))):
+                                               ([2, 2], [2, 2], [0, 0], (2, 64, 8, 8)),
+                                               ([3, 2], [2, 1], [1, 0], (2, 20, 9, 7))):
             x = self.images(*shape).requires_grad_()
             y = F.max_pool2d(x, kernel, stride, padding)
             dy = torch.randn_like(y)
