@@ -124,8 +124,10 @@ enum {
     CAIRN_OP_FLAG_ONCE = 1,   /* has an effect that must happen once a step: running statistics */
     CAIRN_OP_FLAG_RANDOM = 2, /* draws random numbers, a function of seed, step, op and element */
     CAIRN_OP_FLAG_NEVER_AGAIN = 4, /* must not be run a second time */
-    CAIRN_OP_FLAG_UPDATES = 8 /* of an opaque op: it changes its parameters and slots, and no op may
-                                 read them in the step after it but other such ops */
+    CAIRN_OP_FLAG_UPDATES = 8,  /* of an opaque op: it changes its parameters and slots, and no op
+                                   may read them in the step after it but other such ops */
+    CAIRN_OP_FLAG_TOGETHER = 16 /* two of its in-place pairs may be used in one run, if they have
+                                   different outputs and different inputs */
 };
 
 /* Output `output` may take the storage of input `input` if nothing needs that any more. */

@@ -35,10 +35,11 @@ typedef enum cairn_step_kind {
 CAIRN_API const char *cairn_step_kind_name(cairn_step_kind kind);
 
 typedef struct cairn_step {
-    uint8_t kind;            /* cairn_step_kind */
-    uint8_t inplace;         /* of a run: 0, or 1 + which of the op's permissions is used */
-    uint16_t implementation; /* of a run: which of the op's implementations, from 0 */
-    cairn_id id;             /* the op of a run, else the tensor */
+    uint8_t kind;           /* cairn_step_kind */
+    uint8_t inplace;        /* of a run: 0, or 1 + which of the op's permissions is used */
+    uint8_t implementation; /* of a run: which of the op's implementations, from 0 */
+    uint8_t also;           /* of a run in place: 0, or 1 + which later permission is used too */
+    cairn_id id;            /* the op of a run, else the tensor */
 } cairn_step;
 
 /* What a plan is to achieve. */

@@ -104,7 +104,7 @@ class Layout:
         if s.op is None or s in self.returned or op.kind != "node":
             return False
         if second:
-            return True
+            return s.slot in op.second.form.made
         if is_kernel(op):
             return s.slot in op.node.target.placeable()
         return not inplace and op.state is None and _onto.form_of(op, self.joint.table) is not None
@@ -216,6 +216,10 @@ class ArenaPlanner(Planner):
         plan = super()._wrap(self._laid(solution), algorithm, budget, seconds)
         plan.layout = solution.layout
         return plan
+
+    def _make_step(self):
+        """What libraries keep counts where their ops run: it can be freed before others."""
+        return self.joint.planner_step(self.alignment, self.kept)
 
     def kept_by(self, solution):
         """What libraries keep is beside the arena, and counted there."""
@@ -369,12 +373,10 @@ class ArenaWriter(Writer):
                                                      dict(dtype=s.like.dtype, device=s.like.device))
         return self.graph.call_function(form.target, arguments, {**keywords, **form.keywords(places)})
 
-    def _onto(self, op, arguments, place=None):
-        destinations = [None] * len(op.node.target.outputs())
+    def _onto(self, op, arguments, over=()):
+        destinations, overwriting = [None] * len(op.node.target.outputs()), {made: place for place, _, made in over}
         for s in op.outs + op.beside:
-            destinations[s.slot] = self._destination(s)
-        if place is not None:
-            destinations[0] = arguments[place]
+            destinations[s.slot] = arguments[overwriting[s]] if s in overwriting else self._destination(s)
         new = self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
         new.meta[_pairs.READS], new.meta[_pairs.WRITES] = self._ranges(op.reads), self._ranges(op.outs + op.beside)
         return new
@@ -385,14 +387,14 @@ class ArenaWriter(Writer):
             destinations[s.slot] = self._destination(s)
         return self.graph.call_function(op.second.form, (destinations, *arguments), keywords)
 
-    def _overwrite(self, op, arguments, keywords, place):
-        new = super()._overwrite(op, arguments, keywords, place)
-        storage = self.joint.of_node[op.node.args[place]][0]
-        if storage in self.in_arena:
-            self.in_arena.add(op.outs[0])
-            self._address[op.outs[0]] = self._address[storage]
-            if _pairs.WRITES in new.meta:
-                new.meta[_pairs.WRITES] = self._ranges(op.outs + op.beside)
+    def _overwrite(self, op, arguments, keywords, over):
+        new = super()._overwrite(op, arguments, keywords, over)
+        for _, storage, made in over:
+            if storage in self.in_arena:
+                self.in_arena.add(made)
+                self._address[made] = self._address[storage]
+        if _pairs.WRITES in new.meta:
+            new.meta[_pairs.WRITES] = self._ranges(op.outs + op.beside)
         return new
 
     def _emit_move(self, kind, s):

@@ -6,6 +6,7 @@ kernel, so its bits are those of the first run.
 """
 
 import hashlib
+import itertools
 import math
 import operator
 
@@ -14,6 +15,7 @@ from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
 from . import _inductor, _pairs, _pools, _rows, _slices
+from . import _library as lib
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, Joint, Parts, copy_mutated, device_of, refuse
@@ -59,6 +61,12 @@ class Kernel:
         """Add the form that is one kernel."""
         self.more_forms([_inductor.United(self.graph, self.given)])
 
+    def concatenates(self):
+        """Whether a group with sums has a concatenation, which Inductor may write down for them."""
+        nodes = [n for n in self.graph.nodes if n.op == "call_function"]
+        return (len(self.forms) == 1 and bool(self.given) and self.given[0].device.type in _UNITED
+                and any(map(is_reduction, nodes)) and any(packet(n) == "aten.cat" for n in nodes))
+
     def plain_forms(self):
         """Forms of ours, for pairs."""
         if self._plain is None:
@@ -91,11 +99,12 @@ class Kernel:
         found = table.tried(f"beside {self}", lambda: peak_beside(self)) if workspace else 0
         return max(workspace, found or 0)
 
-    def overwrites(self, place, table):
-        """Whether the first result can be written over an argument. It is the same code, so the bits are the same, unless
-        an element is read after the one in its place was written."""
-        return bool(table.tried(f"over {self.__name__} {self.form.name} {place}",
-                                lambda: may_overwrite(self, place) and tried_over(self, place)))
+    def overwrites(self, over, table):
+        """Whether results can be written over arguments; `over` has pairs of their numbers. It is the same code, so the
+        bits are the same, unless an element is read after the one in its place was written."""
+        words = " ".join(f"{place}" if result == 0 else f"{place}:{result}" for result, place in over)
+        return all(may_overwrite(self, *pair) for pair in over) and bool(
+            table.tried(f"over {self.__name__} {self.form.name} {words}", lambda: tried_over(self, over)))
 
 
 def _forms_of(graph, given):
@@ -159,16 +168,17 @@ class Onto:
         return self.kernel.onto(destinations, *arguments)
 
 
-def tried_over(kernel, place):
+def tried_over(kernel, over):
     """Whether the compiled code reads no argument after it was overwritten, and gives the same bits."""
-    if not kernel.form.may_be_over(0, place):
+    if not all(kernel.form.may_be_over(result, place) for result, _ in over for _, place in over):
         return False
-    device = kernel.given[place].device
+    device = kernel.given[over[0][1]].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         given = [random_like(value) for value in kernel.given]
         try:
             expected = kernel(*given)
-            found = kernel.onto([given[place]] + [None] * (len(expected) - 1), *given)
+            places = {result: given[place] for result, place in over}
+            found = kernel.onto([places.get(result) for result in range(len(expected))], *given)
             return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(expected, found))
         except torch.OutOfMemoryError:
             raise
@@ -221,6 +231,9 @@ def compile_all(kernels):
         for kernel in kernels:
             if kernel.is_divided():
                 kernel.unite()
+                kernel.forms[-1].compile()
+            elif kernel.concatenates():
+                kernel.more_forms([_inductor.Joined(kernel.graph, kernel.given)])
                 kernel.forms[-1].compile()
 
 
@@ -423,7 +436,7 @@ def _permit_ops(joint):
             like = op.outs[0].like
             if is_ours(joint, storage) and value.shape == like.shape and value.stride() == like.stride() \
                     and storage.bytes == op.outs[0].bytes:
-                op.inplace.append((0, op.reads.index(storage)))
+                op.inplace.append((0, op.reads.index(storage), 0))
 
 
 def is_ours(joint, storage):
@@ -432,22 +445,27 @@ def is_ours(joint, storage):
 
 
 def _permit(joint):
-    """A kernel may write its first result over an operand that it reads element by element."""
+    """A kernel may write its results over operands that it reads element by element; two of them in one run if that was
+    tried for every two."""
     _permit_ops(joint)
-    for op in joint.ops:
-        if not is_kernel(op) or not op.outs or op.outs[0].slot != 0:
-            continue
-        for place, operand in enumerate(op.node.args):
-            storage = joint.of_node[operand][0]
-            if is_ours(joint, storage) and op.node.target.overwrites(place, joint.table):
-                op.inplace.append((place, op.reads.index(storage)))
+    for op in filter(is_kernel, joint.ops):
+        kernel, found = op.node.target, []
+        for out, made in enumerate(op.outs):
+            for place, operand in enumerate(op.node.args):
+                storage = joint.of_node[operand][0]
+                if is_ours(joint, storage) and kernel.overwrites([(made.slot, place)], joint.table):
+                    op.inplace.append((place, op.reads.index(storage), out))
+                    found.append((made.slot, place))
+        both = [(a, b) for a, b in itertools.combinations(found, 2) if a[0] != b[0] and a[1] != b[1]]
+        if both and all(kernel.overwrites(pairs, joint.table) for pairs in both):
+            op.flags |= lib.TOGETHER
 
 
-def may_overwrite(kernel, place):
-    """Whether the first result and an argument have the same layout, and of the argument only pointwise nodes, sums and
-    views that keep the order of the elements are made."""
+def may_overwrite(kernel, result, place):
+    """Whether a result and an argument have the same layout, and of the argument only pointwise nodes, sums and views that
+    keep the order of the elements are made."""
     given = [n for n in kernel.graph.nodes if n.op == "placeholder"][place]
-    value, out = given.meta["val"], kernel.outputs()[0].meta["val"]
+    value, out = given.meta["val"], kernel.outputs()[result].meta["val"]
     size = out.numel() * out.element_size()
     if value.numel() < 2 or value.dtype != out.dtype or value.device != out.device \
             or {value.untyped_storage().nbytes(), out.untyped_storage().nbytes()} != {size}:

@@ -298,7 +298,7 @@ class Joint(Parts):
             for place in _POINTWISE.get(op.node.target, ()):
                 operand = op.node.args[place] if place < len(op.node.args) else None
                 if isinstance(operand, fx.Node) and self.of_node[operand] and self._may_overwrite(op, operand):
-                    op.inplace.append((place, op.reads.index(self.of_node[operand][0])))
+                    op.inplace.append((place, op.reads.index(self.of_node[operand][0]), 0))
 
     def _may_overwrite(self, op, operand):
         """Whether the result may be written over an operand: the operand fills a storage that the step made, the result
@@ -321,18 +321,20 @@ class Joint(Parts):
         """What a run needs besides its outputs."""
         return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
 
-    def described(self, alignment):
-        """The step as the library takes it: tensors and ops, as dictionaries."""
+    def described(self, alignment, kept=None):
+        """The step as the library takes it: tensors and ops, as dictionaries. `kept`, what libraries keep, by their names,
+        counts as workspace of their ops."""
+        kept = kept or {}
         tensors = [dict(name=s.name, bytes=s.bytes, role=s.role, flags=s.flags) for s in self.storages]
         ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
                     inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
-                    inplace=[(0, read) for _, read in o.inplace],
-                    time_ns=int(o.time_ns), workspace=self.workspace(o, alignment),
+                    inplace=[(out, read) for _, read, out in o.inplace],
+                    time_ns=int(o.time_ns), workspace=self.workspace(o, alignment) + kept.get(o.library, 0),
                     second=o.second and (int(o.second.time_ns), o.second.workspace)) for o in self.ops]
         return dict(name="torch", tensors=tensors, ops=ops, alignment=alignment)
 
-    def planner_step(self, alignment):
-        return lib.Step(**self.described(alignment))
+    def planner_step(self, alignment, kept=None):
+        return lib.Step(**self.described(alignment, kept))
 
 
 def _has_numbers(tensor):

@@ -11,7 +11,7 @@ NONE = 0xFFFFFFFF
 # include/cairn/graph.h
 INPUT, LABEL, PARAMETER, STATE, ACTIVATION, INTERNAL, GRADIENT, LOSS, SLOT = range(9)
 FORWARD, BACKWARD = 0, 1
-ONCE, RANDOM, NEVER_AGAIN, UPDATES = 1, 2, 4, 8
+ONCE, RANDOM, NEVER_AGAIN, UPDATES, TOGETHER = 1, 2, 4, 8, 16
 STATIONARY, RESULT = 1, 2
 # include/cairn/plan.h
 RUN, FREE, OFFLOAD, FETCH, WAIT = range(5)
@@ -75,7 +75,7 @@ class ArraysStep(C.Structure):
 
 
 class PlanStep(C.Structure):
-    _fields_ = [("kind", C.c_uint8), ("inplace", C.c_uint8), ("implementation", C.c_uint16),
+    _fields_ = [("kind", C.c_uint8), ("inplace", C.c_uint8), ("implementation", C.c_uint8), ("also", C.c_uint8),
                 ("id", C.c_uint32)]
 
 
@@ -259,13 +259,13 @@ class Step:
 
 
 class Solution:
-    """A plan and its simulation. `steps` is a list of (kind, id, inplace); `second` are the places of those that run an
-    op's second implementation."""
+    """A plan and its simulation. `steps` is a list of (kind, id, permissions): those to work in place that a run uses,
+    counted from 1. `second` are the places of those that run an op's second implementation."""
 
     def __init__(self, step, pointer):
         self.step, self._pointer = step, pointer
         s = pointer.contents
-        self.steps = [(x.kind, x.id, x.inplace) for x in s.steps[:s.step_count]]
+        self.steps = [(x.kind, x.id, tuple(n for n in (x.inplace, x.also) if n)) for x in s.steps[:s.step_count]]
         self.second = {i for i, x in enumerate(s.steps[:s.step_count]) if x.kind == RUN and x.implementation}
         self.step_bytes = s.step_bytes[:s.step_count]
         self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns

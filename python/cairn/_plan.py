@@ -99,10 +99,13 @@ class Planner:
         self.reserve = self.most_kept()
         self.seconds["load"] = self.table.loading
         self.seconds["measure"] = time.perf_counter() - start + self.table.learning - self.table.loading
-        self.step = joint.planner_step(self.alignment)
+        self.step = self._make_step()
         self._none_peak = None
         self._tightest = self._tightest_op = None
         self._found = []
+
+    def _make_step(self):
+        return self.joint.planner_step(self.alignment)
 
     def _machine(self):
         rate, latency = _costs.measure_link(self.table, self.joint.device)

@@ -3,7 +3,8 @@
 The backward op of attention allocates its three results itself and, for sums in float32, a workspace as large as two of
 them. Batches and heads do not depend on each other. So it can run for some of them at a time, and each slice is copied to
 its place in the results. Then only one slice needs that memory, and results can be where the plan wants them. A plan uses
-this form as another implementation of the op, where memory is short.
+this form as another implementation of the op, where memory is short. The same holds for attention itself; it has no
+workspace, but it allocates its result.
 
 A trial shows whether the form may be used. If the op gives the same bits in every run, its slices must give these bits. Some
 ops of libraries do not, because they add up in any order: then the slices must be as close to the op as its own runs are.
@@ -23,9 +24,12 @@ _TRIALS = 3  # runs that show whether an op gives the same bits every time
 _CLOSE = 4  # times the distance of two runs that the slices may be away
 
 # The arguments that have batches and heads as their first two dimensions, by place; and those that must be absent.
-_BACKWARD = {"_scaled_dot_product_cudnn_attention_backward": (range(0, 6), (8, 9, 10)),
-             "_scaled_dot_product_flash_attention_backward": (range(0, 6), (6, 7)),
-             "_scaled_dot_product_flash_attention_for_cpu_backward": (range(0, 6), ())}
+_SPLIT = {"_scaled_dot_product_cudnn_attention_backward": (range(0, 6), (8, 9, 10)),
+          "_scaled_dot_product_flash_attention_backward": (range(0, 6), (6, 7)),
+          "_scaled_dot_product_flash_attention_for_cpu_backward": (range(0, 6), ()),
+          "_scaled_dot_product_cudnn_attention": (range(0, 3), (3,)),
+          "_scaled_dot_product_flash_attention": (range(0, 3), ()),
+          "_scaled_dot_product_flash_attention_for_cpu": (range(0, 3), ())}
 
 
 SECOND = "cairn_second"  # key of a node that has such a form: the form, and a node that calls it
@@ -33,32 +37,35 @@ Second = collections.namedtuple("Second", "form time_ns workspace")
 
 
 class InSlices:
-    """A backward op of attention as a function of the destinations of its results, None for new ones, and of its
-    arguments. `like` are its results."""
+    """An op of attention as a function of the destinations of its results, None for new ones, and of its arguments. `like`
+    are its results; those without batches and heads, states of random numbers that it does not use, are the last slice's."""
     __module__ = "cairn_kernels"
 
     def __init__(self, target, split, slices, like):
         self.__name__ = self.__qualname__ = f"{target.overloadpacket.__name__}_in_{slices[0]}x{slices[1]}"
         self.target, self._split, self._slices = target, split, slices
-        self._like = [(v.shape, v.stride(), v.dtype) for v in like]
+        self.made = [slot for slot, v in enumerate(like) if isinstance(v, torch.Tensor) and v.dim() >= 3]
+        self._like = {slot: (like[slot].shape, like[slot].stride(), like[slot].dtype) for slot in self.made}
 
     def __str__(self):
         return self.__name__
 
     def __call__(self, destinations, *arguments, **keywords):
         device = arguments[0].device
-        results = [torch.empty_strided(shape, stride, dtype=dtype, device=device) if given is None else given
-                   for given, (shape, stride, dtype) in zip(destinations, self._like)]
+        results = {slot: torch.empty_strided(shape, stride, dtype=dtype, device=device) if destinations[slot] is None
+                   else destinations[slot] for slot, (shape, stride, dtype) in self._like.items()}
         wholes = [self._divided(arguments[place]) for place in self._split]
-        places = list(map(self._divided, results))
-        for at in range(len(places[0])):
+        places = {slot: self._divided(result) for slot, result in results.items()}
+        for at in range(len(wholes[0])):
             given = list(arguments)
             for place, whole in zip(self._split, wholes):
                 given[place] = whole[at]
-            for place, made in zip(places, self.target(*given, **keywords)):
-                place[at].copy_(made)
+            made = self.target(*given, **keywords)
+            for slot in self.made:
+                places[slot][at].copy_(made[slot])
+            others = {slot: value for slot, value in enumerate(made) if slot not in results}
             del given, made
-        return tuple(results)
+        return tuple(results[slot] if slot in results else others[slot] for slot in range(len(results) + len(others)))
 
     def _divided(self, tensor):
         batches, heads = self._slices
@@ -68,23 +75,25 @@ class InSlices:
 def form_of(node):
     """A node's op in slices, or None."""
     packet = getattr(node.target, "overloadpacket", None)
-    if getattr(packet, "__name__", None) not in _BACKWARD:
+    if getattr(packet, "__name__", None) not in _SPLIT:
         return None
-    split, absent = _BACKWARD[packet.__name__]
+    split, absent = _SPLIT[packet.__name__]
     values = [a.meta.get("val") if isinstance(a, fx.Node) else a for a in node.args]
-    like = node.meta["val"]
+    like = [v for v in node.meta["val"] if isinstance(v, torch.Tensor) and v.dim() >= 3]
     if any(values[place] is not None for place in absent) or _drops(node) or node.kwargs.get("attn_mask") is not None:
         return None
     if not all(isinstance(v, torch.Tensor) and v.dim() >= 3 and v.shape[:2] == values[0].shape[:2]
                for v in [values[place] for place in split] + list(like)):
         return None
     slices = _slices_of(*values[0].shape[:2])
-    return InSlices(node.target, split, slices, like) if slices != (1, 1) else None
+    return InSlices(node.target, split, slices, node.meta["val"]) if slices != (1, 1) else None
 
 
 def _drops(node):
+    """Whether it drops numbers, or returns which."""
     names = [argument.name for argument in _torch.schema_of(node.target).arguments]
-    return node.args[names.index("dropout_p")] != 0.0
+    given = {**dict(zip(names, node.args)), **node.kwargs}
+    return given.get("dropout_p", 0.0) != 0.0 or given.get("return_debug_mask", False)
 
 
 def _slices_of(batches, heads):
@@ -99,6 +108,7 @@ def is_same(form, arguments, keywords):
     """Whether the slices give what the op gives: see above."""
     runs = [form.target(*arguments, **keywords) for _ in range(_TRIALS)]
     slices = form([None] * len(runs[0]), *arguments, **keywords)
+    runs, slices = [[run[slot] for slot in form.made] for run in runs], [slices[slot] for slot in form.made]
     if any(a.stride() != b.stride() or a.dtype != b.dtype for a, b in zip(slices, runs[0])):
         return False
     if all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run)):

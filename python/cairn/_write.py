@@ -135,13 +135,14 @@ class Writer:
         arguments, keywords = _torch.pytree.tree_map_only(fx.Node, self._value, (arguments, keywords))
         if op.state is not None and op.index in self.again and op.index in self.ran:
             return self._run_again(op, arguments, keywords)
-        if inplace:
-            place, read = op.inplace[inplace - 1]
-            if not (self.keep_saved and op.reads[read] in self.from_forward):
-                self.saved_inplace |= op.reads[read] in self.from_forward
-                new = self._overwrite(op, arguments, keywords, place)
-                new.meta[_check.OVER] = {op.reads[read]}
-                return new
+        over = [op.inplace[permission - 1] for permission in inplace]
+        over = [(place, op.reads[read], op.outs[out]) for place, read, out in over
+                if not (self.keep_saved and op.reads[read] in self.from_forward)]
+        if over:
+            self.saved_inplace |= any(operand in self.from_forward for _, operand, _ in over)
+            new = self._overwrite(op, arguments, keywords, over)
+            new.meta[_check.OVER] = {operand for _, operand, _ in over}
+            return new
         new = self._plain_call(op, arguments, keywords)
         if is_collective(node):  # waiting for one returns its operand, whatever the schema says
             new.meta[_check.OVER] = set(op.reads)
@@ -159,15 +160,20 @@ class Writer:
             return self.graph.call_function(op.second.form, ([None] * len(op.node.meta["val"]), *arguments), keywords)
         return self.graph.call_function(op.node.target, arguments, keywords)
 
-    def _onto(self, op, arguments, place):
-        """A kernel that writes its first result over an argument."""
-        others = [None] * (len(op.node.target.outputs()) - 1)
-        return self.graph.call_function(Onto(op.node.target), ([arguments[place], *others], *arguments))
+    def _onto(self, op, arguments, over):
+        """A kernel that writes results over arguments."""
+        destinations = [None] * len(op.node.target.outputs())
+        for place, _, made in over:
+            destinations[made.slot] = arguments[place]
+        return self.graph.call_function(Onto(op.node.target), (destinations, *arguments))
 
-    def _overwrite(self, op, arguments, keywords, place):
+    def _overwrite(self, op, arguments, keywords, over):
+        """Call an op that writes results over operands; `over` has the place of an argument, the storage that it lies in,
+        and the result. An op of ATen has one such result."""
         node = op.node
         if isinstance(node.target, Kernel):
-            return self._onto(op, arguments, place)
+            return self._onto(op, arguments, over)
+        place = over[0][0]
         packet = node.target.overloadpacket
         inplace = getattr(getattr(torch.ops, node.target.namespace), packet.__name__ + "_", None)
         if place == 0 and inplace is not None:  # some ops with out= only copy their result to it

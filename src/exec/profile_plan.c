@@ -69,7 +69,7 @@ cairn_status crn_profile_vary(const crn_profiler *p, const cairn_plan *plan, uin
         cairn_step step = steps[i];
         if (step.kind == CAIRN_STEP_RUN) {
             cairn_costs_op(p->costs, step.id, &choices);
-            step.implementation = (uint16_t)(k < choices ? k : 0);
+            step.implementation = (uint8_t)(k < choices ? k : 0);
         }
         status = crn_plan_builder_add(builder, step);
     }

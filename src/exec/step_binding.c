@@ -199,8 +199,10 @@ static cairn_status bind_run(binder *b, const cairn_step *step, crn_action *acti
                        .queue = exec->queue};
     CRN_TRY(choose(b, step, call));
     CRN_TRY(place_operands(b, call));
-    if (step->inplace > 0)
-        CRN_TRY(overwrite(b, call, op->inplace[step->inplace - 1]));
+    cairn_inplace pairs[2];
+    uint32_t overwritten = crn_step_pairs(op, step, pairs);
+    for (uint32_t i = 0; i < overwritten; i++)
+        CRN_TRY(overwrite(b, call, pairs[i]));
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && stays(b, op->input_count + i))
             exec->program.final_at[op->outputs[i]] = call->outputs[i];

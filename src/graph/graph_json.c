@@ -46,7 +46,7 @@ static void write_tensor(cairn_text *text, const cairn_tensor *tensor) {
     crn_text_put(text, "}", 1);
 }
 
-static const char *const flag_names[] = {"once", "random", "never-again", "updates"};
+static const char *const flag_names[] = {"once", "random", "never-again", "updates", "together"};
 
 static void write_flags(cairn_text *text, uint32_t flags) {
     const char *before = ", \"flags\": [";

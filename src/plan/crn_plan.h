@@ -20,6 +20,15 @@ CAIRN_MUST cairn_status crn_plan_builder_finish(crn_plan_builder *builder, const
                                                 const cairn_plan_header *header, cairn_plan **out,
                                                 cairn_error *err);
 
+/* The in-place pairs that a run uses; returns how many. */
+uint32_t crn_step_pairs(const cairn_op *op, const cairn_step *step, cairn_inplace out[2]);
+
+/* Whether one run may use both pairs. */
+bool crn_pairs_go_together(const cairn_op *op, cairn_inplace a, cairn_inplace b);
+
+/* Whether the op has the permissions that a run uses, and allows both of two. */
+bool crn_step_is_permitted(const cairn_op *op, const cairn_step *step);
+
 /* Mark the fetches of a tensor that is not changed or copied to the host before it is freed.
  * `changed` has an element per tensor, all false, `reads_only` one per step; both belong to the
  * caller. O(n). */

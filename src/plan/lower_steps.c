@@ -14,18 +14,17 @@ uint16_t crn_usual_implementation(const cairn_costs *costs, cairn_id op) {
 }
 
 /* Which implementation runs an op: the solver's choice, or the usual one. */
-static uint16_t implementation(const crn_lowering *l, cairn_id op) {
-    return l->implementations == NULL ? crn_usual_implementation(l->costs, op)
-                                      : l->implementations[op];
+static uint8_t implementation(const crn_lowering *l, cairn_id op) {
+    return (uint8_t)(l->implementations == NULL ? crn_usual_implementation(l->costs, op)
+                                                : l->implementations[op]);
 }
 
-static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id, uint8_t inplace) {
-    cairn_step step = {.kind = (uint8_t)kind, .inplace = inplace, .id = id};
-    if (kind == CAIRN_STEP_RUN)
-        step.implementation = implementation(l, id);
-    if (l->builder == NULL)
-        return CAIRN_OK;
-    return crn_plan_builder_add(l->builder, step);
+static cairn_status emit_step(crn_lowering *l, cairn_step step) {
+    return l->builder == NULL ? CAIRN_OK : crn_plan_builder_add(l->builder, step);
+}
+
+static cairn_status emit(crn_lowering *l, cairn_step_kind kind, cairn_id id) {
+    return emit_step(l, (cairn_step){.kind = (uint8_t)kind, .id = id});
 }
 
 static bool is_stationary(const crn_lowering *l, cairn_id tensor) {
@@ -62,9 +61,9 @@ static cairn_status release(crn_lowering *l, uint32_t id) {
     if (!i->resident || is_stationary(l, i->tensor))
         return CAIRN_OK;
     if (i->going || i->coming)
-        CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor, 0));
+        CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor));
     i->going = i->coming = false;
-    CRN_TRY(emit(l, CAIRN_STEP_FREE, i->tensor, 0));
+    CRN_TRY(emit(l, CAIRN_STEP_FREE, i->tensor));
     leave(l, id);
     return CAIRN_OK;
 }
@@ -92,26 +91,35 @@ static bool makes_alias(const crn_lowering *l, const cairn_op *op, uint32_t inpu
     return false;
 }
 
-/* The in-place pair that a run can use, counted from 1; 0: none. The operand must die here, be
- * alone in its storage, and the storage must be large enough. */
-static uint8_t find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t d) {
-    for (uint32_t k = 0; k < op->inplace_count; k++) {
-        cairn_inplace pair = op->inplace[k];
-        uint32_t read = l->reads.data[l->first_read[d] + pair.input];
-        if (read == CRN_NO_INSTANCE)
-            continue;
-        const crn_instance *operand = &l->instances.data[read];
-        bool fits = is_stationary(l, operand->tensor);
-        if (operand->storage != CRN_NO_INSTANCE) {
-            const crn_plan_storage *s = &l->storages.data[operand->storage];
-            uint64_t bytes = crn_align(cairn_costs_bytes(l->costs)[op->outputs[pair.output]]);
-            fits = s->users == 1 && bytes <= s->bytes;
-        }
-        if (operand->last_use == d && fits && !operand->going && !operand->offloaded &&
-            !makes_alias(l, op, pair.input))
-            return (uint8_t)(k + 1);
+/* Whether a run can use an in-place pair: the operand must die here and be alone in its storage,
+ * which must be large enough. */
+static bool can_overwrite(const crn_lowering *l, const cairn_op *op, cairn_inplace pair,
+                          uint32_t d) {
+    uint32_t read = l->reads.data[l->first_read[d] + pair.input];
+    if (read == CRN_NO_INSTANCE)
+        return false;
+    const crn_instance *operand = &l->instances.data[read];
+    bool fits = is_stationary(l, operand->tensor);
+    if (operand->storage != CRN_NO_INSTANCE) {
+        const crn_plan_storage *s = &l->storages.data[operand->storage];
+        uint64_t bytes = crn_align(cairn_costs_bytes(l->costs)[op->outputs[pair.output]]);
+        fits = s->users == 1 && bytes <= s->bytes;
     }
-    return 0;
+    return operand->last_use == d && fits && !operand->going && !operand->offloaded &&
+           !makes_alias(l, op, pair.input);
+}
+
+/* Use the first in-place pair that a run can use, and the next one that goes together with it. */
+static void find_inplace(const crn_lowering *l, const cairn_op *op, uint32_t d, cairn_step *step) {
+    step->inplace = step->also = 0;
+    for (uint32_t k = 0; k < op->inplace_count && step->also == 0; k++) {
+        if (!can_overwrite(l, op, op->inplace[k], d))
+            continue;
+        if (step->inplace == 0)
+            step->inplace = (uint8_t)(k + 1);
+        else if (crn_pairs_go_together(op, op->inplace[step->inplace - 1], op->inplace[k]))
+            step->also = (uint8_t)(k + 1);
+    }
 }
 
 /* The storage that an output shares because it is an alias, or CRN_NO_INSTANCE. */
@@ -128,20 +136,30 @@ static uint32_t shared_storage(const crn_lowering *l, const cairn_op *op, uint32
     return CRN_NO_INSTANCE;
 }
 
-static uint64_t bytes_needed(const crn_lowering *l, const cairn_op *op, cairn_id id,
-                             uint8_t inplace) {
+static uint64_t bytes_needed(const crn_lowering *l, const cairn_op *op, const cairn_step *step) {
     uint32_t implementations;
-    const cairn_implementation *list = cairn_costs_op(l->costs, id, &implementations);
-    uint64_t need =
-        implementations > 0 ? crn_align(list[implementation(l, id)].workspace_bytes) : 0;
+    const cairn_implementation *list = cairn_costs_op(l->costs, step->id, &implementations);
+    uint64_t need = implementations > 0 ? crn_align(list[step->implementation].workspace_bytes) : 0;
     for (uint32_t i = 0; i < op->output_count; i++)
         if (op->outputs[i] != CAIRN_NONE && !is_stationary(l, op->outputs[i]) &&
             crn_graph_storage(l->graph, op->outputs[i]) == op->outputs[i])
             need += crn_align(cairn_costs_bytes(l->costs)[op->outputs[i]]);
-    if (inplace > 0 && !is_stationary(l, op->outputs[op->inplace[inplace - 1].output]))
-        need -=
-            crn_align(cairn_costs_bytes(l->costs)[op->outputs[op->inplace[inplace - 1].output]]);
+    cairn_inplace pairs[2];
+    uint32_t count = crn_step_pairs(op, step, pairs);
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_stationary(l, op->outputs[pairs[i].output]))
+            need -= crn_align(cairn_costs_bytes(l->costs)[op->outputs[pairs[i].output]]);
     return need;
+}
+
+/* The input whose storage an output takes; UINT32_MAX: none. */
+static uint32_t overwritten_by(const cairn_op *op, const cairn_step *step, uint32_t output) {
+    cairn_inplace pairs[2];
+    uint32_t count = crn_step_pairs(op, step, pairs);
+    for (uint32_t i = 0; i < count; i++)
+        if (pairs[i].output == output)
+            return pairs[i].input;
+    return UINT32_MAX;
 }
 
 static cairn_status write_run(crn_lowering *l, uint32_t d) {
@@ -152,31 +170,29 @@ static cairn_status write_run(crn_lowering *l, uint32_t d) {
             continue;
         crn_instance *i = &l->instances.data[l->reads.data[r]];
         if (i->coming)
-            CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor, 0));
+            CRN_TRY(emit(l, CAIRN_STEP_WAIT, i->tensor));
         i->coming = false;
     }
-    uint8_t inplace = find_inplace(l, op, d);
-    CRN_TRY(make_room(l, bytes_needed(l, op, id, inplace), d));
-    if (inplace == 0) /* a tensor freed for room may have shared the operand's storage */
-        inplace = find_inplace(l, op, d);
-    cairn_inplace pair = {UINT32_MAX, UINT32_MAX};
-    if (inplace > 0)
-        pair = op->inplace[inplace - 1];
-    l->peak = CRN_MAX(l->peak, l->live + bytes_needed(l, op, id, inplace));
-    CRN_TRY(emit(l, CAIRN_STEP_RUN, id, inplace));
+    cairn_step step = {.kind = CAIRN_STEP_RUN, .implementation = implementation(l, id), .id = id};
+    find_inplace(l, op, d, &step);
+    CRN_TRY(make_room(l, bytes_needed(l, op, &step), d));
+    if (step.inplace == 0) /* a tensor freed for room may have shared the operand's storage */
+        find_inplace(l, op, d, &step);
+    l->peak = CRN_MAX(l->peak, l->live + bytes_needed(l, op, &step));
+    CRN_TRY(emit_step(l, step));
     uint32_t made = l->first_made[d];
     for (uint32_t i = 0; i < op->output_count; i++) {
         if (op->outputs[i] == CAIRN_NONE)
             continue;
         uint32_t share = shared_storage(l, op, d, op->outputs[i]);
-        if (i == pair.output) {
-            crn_instance *operand =
-                &l->instances.data[l->reads.data[l->first_read[d] + pair.input]];
+        uint32_t input = overwritten_by(op, &step, i);
+        if (input != UINT32_MAX) {
+            crn_instance *operand = &l->instances.data[l->reads.data[l->first_read[d] + input]];
             share = operand->storage;
             operand->resident = false;
         }
         CRN_TRY(settle(l, made, share));
-        if (i == pair.output && share != CRN_NO_INSTANCE)
+        if (input != UINT32_MAX && share != CRN_NO_INSTANCE)
             l->storages.data[share].users--; /* the output replaces the operand in it */
         made++;
     }
@@ -195,7 +211,7 @@ static cairn_status write_fetch(crn_lowering *l, uint32_t d) {
         return CAIRN_OK;
     }
     CRN_TRY(make_room(l, crn_align(cairn_costs_bytes(l->costs)[i->tensor]), d));
-    CRN_TRY(emit(l, CAIRN_STEP_FETCH, i->tensor, 0));
+    CRN_TRY(emit(l, CAIRN_STEP_FETCH, i->tensor));
     CRN_TRY(settle(l, id, CRN_NO_INSTANCE));
     l->instances.data[id].coming = true;
     return CAIRN_OK;
@@ -215,7 +231,7 @@ static cairn_status write_decision(crn_lowering *l, uint32_t d) {
         if (l->tables->on_host[l->decisions[d].id])
             return CAIRN_OK; /* an earlier offload left the same bits on the host */
         l->tables->on_host[l->decisions[d].id] = true;
-        CRN_TRY(emit(l, CAIRN_STEP_OFFLOAD, l->decisions[d].id, 0));
+        CRN_TRY(emit(l, CAIRN_STEP_OFFLOAD, l->decisions[d].id));
         l->instances.data[read].going = true;
         return CAIRN_OK;
     default:
@@ -251,7 +267,7 @@ static cairn_status bury(crn_lowering *l, uint32_t slot) {
 static cairn_status await_results(crn_lowering *l) {
     for (uint32_t i = 0; i < l->instances.length; i++)
         if (l->instances.data[i].stays && l->instances.data[i].coming)
-            CRN_TRY(emit(l, CAIRN_STEP_WAIT, l->instances.data[i].tensor, 0));
+            CRN_TRY(emit(l, CAIRN_STEP_WAIT, l->instances.data[i].tensor));
     return CAIRN_OK;
 }
 

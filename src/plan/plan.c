@@ -84,6 +84,28 @@ cairn_status crn_plan_builder_add(crn_plan_builder *builder, cairn_step step) {
     return CAIRN_OK;
 }
 
+uint32_t crn_step_pairs(const cairn_op *op, const cairn_step *step, cairn_inplace out[2]) {
+    uint32_t count = 0;
+    if (step->inplace > 0)
+        out[count++] = op->inplace[step->inplace - 1];
+    if (step->also > 0)
+        out[count++] = op->inplace[step->also - 1];
+    return count;
+}
+
+bool crn_pairs_go_together(const cairn_op *op, cairn_inplace a, cairn_inplace b) {
+    return (op->flags & CAIRN_OP_FLAG_TOGETHER) && a.output != b.output &&
+           op->inputs[a.input] != op->inputs[b.input];
+}
+
+bool crn_step_is_permitted(const cairn_op *op, const cairn_step *step) {
+    if (step->inplace > op->inplace_count || step->also > op->inplace_count)
+        return false;
+    return step->also == 0 ||
+           (0 < step->inplace && step->inplace < step->also &&
+            crn_pairs_go_together(op, op->inplace[step->inplace - 1], op->inplace[step->also - 1]));
+}
+
 static cairn_status check_step(const cairn_graph *graph, const cairn_step *step, uint32_t number,
                                cairn_error *err) {
     bool is_run = step->kind == CAIRN_STEP_RUN;
@@ -91,7 +113,7 @@ static cairn_status check_step(const cairn_graph *graph, const cairn_step *step,
     if (step->kind > CAIRN_STEP_WAIT || step->id >= limit)
         return crn_fail(err, CAIRN_EINVAL, "step %u names an op or tensor that does not exist",
                         number);
-    if (is_run && step->inplace > cairn_graph_op(graph, step->id)->inplace_count)
+    if (is_run && !crn_step_is_permitted(cairn_graph_op(graph, step->id), step))
         return crn_fail_at(err, CAIRN_EINVAL, cairn_graph_op(graph, step->id)->name,
                            "step %u runs op \"%s\" in place where the op does not allow it", number,
                            cairn_graph_op(graph, step->id)->name);

@@ -54,10 +54,12 @@ static const char *step_name(const cairn_graph *graph, const cairn_step *step) {
 static void write_step(cairn_text *text, const cairn_graph *graph, const cairn_step *step) {
     crn_text_printf(text, "%s %s", cairn_step_kind_name((cairn_step_kind)step->kind),
                     step_name(graph, step));
-    if (step->inplace == 1)
+    if (step->inplace > 0)
         crn_text_printf(text, " inplace");
-    if (step->inplace > 1)
-        crn_text_printf(text, " inplace %u", step->inplace);
+    if (step->inplace > 1 || step->also > 0)
+        crn_text_printf(text, " %u", step->inplace);
+    if (step->also > 0)
+        crn_text_printf(text, " %u", step->also);
     if (step->implementation != 0)
         crn_text_printf(text, " impl %u", step->implementation);
     crn_text_put(text, "\n", 1);
@@ -70,6 +72,13 @@ cairn_status cairn_plan_to_text(const cairn_plan *plan, const cairn_graph *graph
     for (uint32_t i = 0; i < plan->step_count; i++)
         write_step(out, graph, &plan->steps[i]);
     return crn_text_finish(out);
+}
+
+static void write_pair(cairn_text *text, const cairn_graph *graph, cairn_id op, const char *name,
+                       uint8_t permission) {
+    cairn_inplace pair = cairn_graph_op(graph, op)->inplace[permission - 1];
+    crn_text_printf(text, ", \"%s\": {\"output\": %u, \"input\": %u}", name, pair.output,
+                    pair.input);
 }
 
 cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph, cairn_text *out) {
@@ -94,11 +103,10 @@ cairn_status cairn_plan_to_json(const cairn_plan *plan, const cairn_graph *graph
         crn_text_printf(out, "{\"%s\": ", cairn_step_kind_name((cairn_step_kind)step->kind));
         crn_text_json_string(out, step_name(graph, step));
         crn_text_printf(out, ", \"id\": %u", step->id);
-        if (step->inplace != 0) {
-            cairn_inplace pair = cairn_graph_op(graph, step->id)->inplace[step->inplace - 1];
-            crn_text_printf(out, ", \"inplace\": {\"output\": %u, \"input\": %u}", pair.output,
-                            pair.input);
-        }
+        if (step->inplace != 0)
+            write_pair(out, graph, step->id, "inplace", step->inplace);
+        if (step->also != 0)
+            write_pair(out, graph, step->id, "also", step->also);
         if (step->implementation != 0)
             crn_text_printf(out, ", \"impl\": %u", step->implementation);
         crn_text_printf(out, "}%s\n", i + 1 < plan->step_count ? "," : "");
@@ -321,28 +329,39 @@ static cairn_status read_kind(cursor *c, uint8_t *out) {
     return fail_here(c, start, "a step begins with run, free, offload, fetch or wait");
 }
 
+/* Read the number of a permission, if one follows. */
+static cairn_status read_permission(cursor *c, uint8_t *out) {
+    uint64_t value = 0;
+    if (!at_space(c) || c->at + 1 >= c->end || c->at[1] < '0' || c->at[1] > '9')
+        return CAIRN_OK;
+    const char *start = ++c->at;
+    CRN_TRY(number(c, UINT8_MAX, &value));
+    if (value == 0)
+        return fail_here(c, start, "permissions are counted from 1");
+    *out = (uint8_t)value;
+    return CAIRN_OK;
+}
+
 /* Read what may follow the op of a run. */
 static cairn_status read_run_options(cursor *c, cairn_step *step) {
     uint64_t value = 0;
     const char *start = c->at + 1;
     if (at_space(c) && (size_t)(c->end - start) >= 7 && memcmp(start, "inplace", 7) == 0) {
         c->at = start + 7;
-        step->inplace = 1;
-        if (at_space(c) && c->at + 1 < c->end && c->at[1] >= '0' && c->at[1] <= '9') {
-            c->at++;
-            CRN_TRY(number(c, UINT8_MAX, &value));
-            if (value < 2)
-                return fail_here(c, start, "\"inplace 1\" must be written \"inplace\"");
-            step->inplace = (uint8_t)value;
-        }
+        CRN_TRY(read_permission(c, &step->inplace));
+        if (step->inplace > 0)
+            CRN_TRY(read_permission(c, &step->also));
+        if (step->inplace == 1 && step->also == 0)
+            return fail_here(c, start, "\"inplace 1\" must be written \"inplace\"");
+        step->inplace = CRN_MAX(step->inplace, 1);
     }
     start = c->at + 1;
     if (at_space(c) && (size_t)(c->end - start) >= 5 && memcmp(start, "impl ", 5) == 0) {
         c->at = start + 5;
-        CRN_TRY(number(c, UINT16_MAX, &value));
+        CRN_TRY(number(c, UINT8_MAX, &value));
         if (value == 0)
             return fail_here(c, start, "\"impl 0\" must be left out");
-        step->implementation = (uint16_t)value;
+        step->implementation = (uint8_t)value;
     }
     return CAIRN_OK;
 }
@@ -363,7 +382,7 @@ static cairn_status read_step(cursor *c, const cairn_graph *graph, cairn_step *s
     }
     if (is_run)
         CRN_TRY(read_run_options(c, step));
-    if (is_run && step->inplace > cairn_graph_op(graph, step->id)->inplace_count)
+    if (is_run && !crn_step_is_permitted(cairn_graph_op(graph, step->id), step))
         return fail_here(c, start, "the op does not allow working in place like that");
     return expect(c, '\n', "the end of the line");
 }

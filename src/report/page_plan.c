@@ -3,6 +3,7 @@
  * the difference, which is mostly 0: a plan of ResNet-152 takes less than 100 kB. The page's
  * decode.js reads it. */
 #include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 #include "report/page_internal.h"
 
 static void write_steps(cairn_text *text, const crn_page_subject *r, const cairn_sim_step *times) {
@@ -104,10 +105,11 @@ static cairn_status note(tenants *t, uint32_t lifetime, uint32_t step, cairn_id 
 static cairn_status find_in_run(tenants *t, const cairn_graph *graph, const cairn_step *step,
                                 uint32_t at, uint32_t *life_of) {
     const cairn_op *op = cairn_graph_op(graph, step->id);
-    if (step->inplace > 0) {
-        cairn_inplace pair = op->inplace[step->inplace - 1];
-        cairn_id made = op->outputs[pair.output];
-        life_of[made] = life_of[op->inputs[pair.input]];
+    cairn_inplace pairs[2];
+    uint32_t overwritten = crn_step_pairs(op, step, pairs);
+    for (uint32_t i = 0; i < overwritten; i++) {
+        cairn_id made = op->outputs[pairs[i].output];
+        life_of[made] = life_of[op->inputs[pairs[i].input]];
         CRN_TRY(note(t, life_of[made], at, made));
     }
     for (uint32_t k = 0; k < op->output_count; k++) {

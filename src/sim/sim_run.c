@@ -5,6 +5,7 @@
 #include "sim/sim_walk.h"
 
 #include "graph/crn_graph.h"
+#include "plan/crn_plan.h"
 
 static cairn_status check_inputs(crn_sim_walk *w, const cairn_op *op) {
     static const cairn_rule why[] = {CAIRN_RULE_INPUT_NEVER_MADE, CAIRN_RULE_READ_AFTER_FREE,
@@ -103,14 +104,7 @@ static bool both_stationary(const crn_sim_walk *w, const cairn_op *op, cairn_inp
 }
 
 /* Check that the output may take over the operand's storage. */
-static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t inplace) {
-    for (uint32_t i = 0; i < op->inplace_count && inplace == 0; i++)
-        if (both_stationary(w, op, op->inplace[i]))
-            return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_MISSING,
-                                      op->outputs[op->inplace[i].output]);
-    if (inplace == 0)
-        return CAIRN_OK;
-    cairn_inplace pair = op->inplace[inplace - 1];
+static cairn_status check_pair(crn_sim_walk *w, const cairn_op *op, cairn_inplace pair) {
     cairn_id input = op->inputs[pair.input], output = op->outputs[pair.output];
     uint32_t s = w->places[input].storage; /* backends may store them with different sizes */
     bool fits = s == NO_STORAGE ||
@@ -125,6 +119,18 @@ static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, uint8_t i
     for (uint32_t i = 0; i < op->output_count; i++) /* the op makes an alias of the operand */
         if (op->outputs[i] != CAIRN_NONE && crn_graph_storage(w->graph, op->outputs[i]) == root)
             return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_SHARED, input);
+    return CAIRN_OK;
+}
+
+static cairn_status check_inplace(crn_sim_walk *w, const cairn_op *op, const cairn_step *step) {
+    for (uint32_t i = 0; i < op->inplace_count && step->inplace == 0; i++)
+        if (both_stationary(w, op, op->inplace[i]))
+            return crn_sim_break_rule(w, CAIRN_RULE_INPLACE_MISSING,
+                                      op->outputs[op->inplace[i].output]);
+    cairn_inplace pairs[2];
+    uint32_t count = crn_step_pairs(op, step, pairs);
+    for (uint32_t i = 0; i < count; i++)
+        CRN_TRY(check_pair(w, op, pairs[i]));
     return CAIRN_OK;
 }
 
@@ -167,18 +173,17 @@ cairn_status crn_sim_run(crn_sim_walk *w, const cairn_step *step) {
     CRN_TRY(check_again(w, step->id, op));
     CRN_TRY(check_inputs(w, op));
     CRN_TRY(check_params(w, op));
-    CRN_TRY(check_inplace(w, op, step->inplace));
+    CRN_TRY(check_inplace(w, op, step));
 
     crn_sim_note_tensors(w, 0, op->inputs, op->input_count);
-    cairn_inplace pair = {UINT32_MAX, 0};
-    if (step->inplace > 0)
-        pair = op->inplace[step->inplace - 1];
+    cairn_inplace pairs[2] = {{UINT32_MAX, 0}, {UINT32_MAX, 0}};
+    uint32_t overwritten = crn_step_pairs(op, step, pairs);
     cairn_id first_made = op->output_count > 0 ? op->outputs[0] : CAIRN_NONE;
     for (uint32_t i = 0; i < op->output_count; i++)
-        if (op->outputs[i] != CAIRN_NONE && i != pair.output)
+        if (op->outputs[i] != CAIRN_NONE && i != pairs[0].output && i != pairs[1].output)
             CRN_TRY(make_output(w, op, op->outputs[i]));
-    if (step->inplace > 0)
-        take_over(w, op, pair);
+    for (uint32_t i = 0; i < overwritten; i++)
+        take_over(w, op, pairs[i]);
     crn_sim_note_tensors(w, op->input_count, op->outputs, op->output_count);
 
     uint32_t implementations;

@@ -92,9 +92,9 @@ static cairn_plan *choose_implementations(crn_rng *rng, const cairn_graph *graph
     cairn_error err = {0};
     const cairn_step *steps = plan->steps;
     uint32_t count = plan->step_count;
-    uint16_t *by = calloc(cairn_graph_op_count(graph), sizeof *by);
+    uint8_t *by = calloc(cairn_graph_op_count(graph), sizeof *by);
     for (cairn_id o = 0; o < cairn_graph_op_count(graph); o++)
-        by[o] = (uint16_t)below(rng, 2);
+        by[o] = (uint8_t)below(rng, 2);
     CHECK_OK(crn_plan_builder_create(NULL, &builder), &err);
     for (uint32_t i = 0; i < count; i++) {
         cairn_step step = steps[i];

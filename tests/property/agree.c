@@ -143,15 +143,20 @@ static void follow_output(follower *f, const cairn_op *op, uint32_t o, cairn_id 
 
 static void follow_run(follower *f, cairn_step step) {
     const cairn_op *op = cairn_graph_op(f->graph, step.id);
-    cairn_inplace pair = {UINT32_MAX, UINT32_MAX};
-    if (step.inplace > 0)
-        pair = op->inplace[step.inplace - 1];
+    cairn_id over[16]; /* per output: the operand whose storage it takes */
+    for (uint32_t o = 0; o < op->output_count; o++)
+        over[o] = CAIRN_NONE;
+    const uint8_t used[] = {step.inplace, step.also};
+    for (uint32_t k = 0; k < 2; k++)
+        if (used[k] > 0)
+            over[op->inplace[used[k] - 1].output] = op->inputs[op->inplace[used[k] - 1].input];
     for (uint32_t i = 0; i < op->input_count && f->good; i++)
         f->good = same("input", operand(f, i, op->inputs[i]), f->in[op->inputs[i]]) && f->good;
     for (uint32_t o = 0; o < op->output_count && f->good; o++)
-        follow_output(f, op, o, o == pair.output ? op->inputs[pair.input] : CAIRN_NONE);
-    if (step.inplace > 0)
-        f->in[op->inputs[pair.input]] = CAIRN_NONE;
+        follow_output(f, op, o, over[o]);
+    for (uint32_t o = 0; o < op->output_count; o++)
+        if (over[o] != CAIRN_NONE)
+            f->in[over[o]] = CAIRN_NONE;
     uint32_t count, last = op->input_count + op->output_count;
     for (uint32_t i = 0; i < op->param_count && f->good; i++)
         f->good =

@@ -23,6 +23,7 @@ typedef struct small_op {
         uint32_t input, output; /* values */
     } inplace[4];
     uint32_t inplace_count;
+    bool together; /* two of them may be used in one run */
 } small_op;
 
 typedef struct small_graph {
@@ -112,9 +113,17 @@ static void run_op(search *s, entry from, const small_op *op, uint64_t live) {
         reach(s, to, time);
     for (uint32_t k = 0; k < op->inplace_count; k++) {
         uint32_t in = op->inplace[k].input, out = op->inplace[k].output;
-        if (!(from.state >> out & 1) && g->bytes[in] == g->bytes[out] &&
-            need - g->bytes[out] <= s->budget)
+        if (from.state >> out & 1 || g->bytes[in] != g->bytes[out])
+            continue;
+        if (need - g->bytes[out] <= s->budget)
             reach(s, to & ~(1ull << in), time);
+        for (uint32_t j = k + 1; j < op->inplace_count && op->together; j++) {
+            uint32_t in2 = op->inplace[j].input, out2 = op->inplace[j].output;
+            if (in2 != in && out2 != out && !(from.state >> out2 & 1) &&
+                g->bytes[in2] == g->bytes[out2] &&
+                need - g->bytes[out] - g->bytes[out2] <= s->budget)
+                reach(s, to & ~(1ull << in | 1ull << in2), time);
+        }
     }
 }
 
@@ -157,6 +166,7 @@ static void read_op(const cairn_graph *graph, const cairn_costs *costs, const ui
     o->again = crn_costs_again_ns(costs, id, 0);
     o->workspace = crn_align(list[0].workspace_bytes);
     o->once = op->flags & CAIRN_OP_FLAG_NEVER_AGAIN;
+    o->together = op->flags & CAIRN_OP_FLAG_TOGETHER;
     bool remembered = o->once;
     for (uint32_t i = 0; i < op->input_count; i++)
         o->inputs |= value_bit(value_of, op->inputs[i]);

@@ -274,14 +274,14 @@ static bool makes_alias_of(const world *w, const cairn_op *op, cairn_id t) {
     return false;
 }
 
+static void check_missing(world *w, const cairn_op *op) {
+    for (uint32_t i = 0; i < op->inplace_count; i++)
+        if (is_stationary(w, op->outputs[op->inplace[i].output]) &&
+            is_stationary(w, op->inputs[op->inplace[i].input]))
+            broken(w, CAIRN_RULE_INPLACE_MISSING, op->outputs[op->inplace[i].output]);
+}
+
 static void check_inplace(world *w, const cairn_op *op, uint32_t inplace) {
-    if (inplace == 0) {
-        for (uint32_t i = 0; i < op->inplace_count; i++)
-            if (is_stationary(w, op->outputs[op->inplace[i].output]) &&
-                is_stationary(w, op->inputs[op->inplace[i].input]))
-                broken(w, CAIRN_RULE_INPLACE_MISSING, op->outputs[op->inplace[i].output]);
-        return;
-    }
     cairn_id output = op->outputs[op->inplace[inplace - 1].output];
     cairn_id operand = op->inputs[op->inplace[inplace - 1].input];
     uint32_t storage = w->state[operand].storage;
@@ -332,26 +332,36 @@ static void appear_as_alias(world *w, const cairn_op *op, cairn_id t) {
         }
 }
 
+static void overwrite(world *w, const cairn_op *op, uint32_t inplace) {
+    cairn_id output = op->outputs[op->inplace[inplace - 1].output];
+    cairn_id operand = op->inputs[op->inplace[inplace - 1].input];
+    w->state[output].presence = THERE;
+    w->state[output].storage = w->state[operand].storage;
+    w->state[operand].presence = OVERWRITTEN;
+}
+
 static void run(world *w, uint32_t number, cairn_step step) {
     naive_sim *out = w->out;
     const cairn_op *op = cairn_graph_op(w->graph, step.id);
     check_op(w, step.id);
     check_reads(w, op);
     check_params(w, op);
-    check_inplace(w, op, step.inplace);
+    if (step.inplace == 0)
+        check_missing(w, op);
+    if (step.inplace > 0)
+        check_inplace(w, op, step.inplace);
+    if (step.also > 0)
+        check_inplace(w, op, step.also);
     check_writes(w, op);
     check_implementation(w, step.id, step.implementation);
     if (out->broken_count > 0)
         return;
     uint32_t unused;
     cairn_implementation how = cairn_costs_op(w->costs, step.id, &unused)[step.implementation];
-    if (step.inplace > 0) {
-        cairn_id output = op->outputs[op->inplace[step.inplace - 1].output];
-        cairn_id operand = op->inputs[op->inplace[step.inplace - 1].input];
-        w->state[output].presence = THERE;
-        w->state[output].storage = w->state[operand].storage;
-        w->state[operand].presence = OVERWRITTEN;
-    }
+    if (step.inplace > 0)
+        overwrite(w, op, step.inplace);
+    if (step.also > 0)
+        overwrite(w, op, step.also);
     for (uint32_t i = 0; i < op->output_count; i++) {
         cairn_id made = op->outputs[i];
         if (made != CAIRN_NONE && cairn_graph_tensor(w->graph, made)->alias_of != CAIRN_NONE)

@@ -119,6 +119,7 @@ static void permit(maker *m, draft *d) {
         if (out.bytes <= in.bytes && out.alias_of == CAIRN_NONE && !out.stationary)
             d->inplace[d->op.inplace_count++] = pair;
     }
+    d->op.flags |= d->op.inplace_count > 1 && one_in(m->rng, 2) ? CAIRN_OP_FLAG_TOGETHER : 0;
 }
 
 static void add_to_pool(maker *m, const draft *d) {

@@ -156,6 +156,7 @@ typedef struct maker {
     cairn_builder *builder;
     int64_t times[32];
     uint32_t ops;
+    bool twins; /* backward ops make two results, in place of two operands */
 } maker;
 
 static cairn_id tensor(maker *m, const char *name, cairn_role role, uint64_t bytes, bool last) {
@@ -206,21 +207,33 @@ static cairn_graph *make_graph(maker *m) {
     cairn_op loss = {
         .inputs = &x[forward], .input_count = 1, .outputs = &gradient, .output_count = 1};
     add_op(m, loss, "loss", CAIRN_PHASE_FORWARD, 5);
+    cairn_id twin = CAIRN_NONE;
     for (uint32_t i = forward; i >= 1; i--) {
-        cairn_id inputs[4] = {gradient}, made;
-        uint32_t count = 1, needs = below(&m->rng, 4);
+        cairn_id inputs[5] = {gradient}, made[2];
+        uint32_t count = 1, needs = m->twins ? 2 : below(&m->rng, 4);
         if (needs != 0)
             inputs[count++] = x[i - 1];
         if (needs == 2)
             inputs[count++] = x[i];
         if (second[i] != CAIRN_NONE && one_in(&m->rng, 2))
             inputs[count++] = second[i];
+        if (twin != CAIRN_NONE)
+            inputs[count++] = twin;
         snprintf(name, sizeof name, "g%u", i);
-        made = tensor(m, name, CAIRN_ROLE_GRADIENT, bytes[i - 1], i == 1);
-        cairn_op op = {.inputs = inputs, .input_count = count, .outputs = &made, .output_count = 1};
+        made[0] = tensor(m, name, CAIRN_ROLE_GRADIENT, bytes[i - 1], i == 1);
+        cairn_op op = {.inputs = inputs, .input_count = count, .outputs = made, .output_count = 1};
         op.flags = i == 1 ? CAIRN_OP_FLAG_NEVER_AGAIN : 0;
+        static const cairn_inplace pairs[] = {{0, 1}, {1, 2}};
+        if (m->twins && i > 1) {
+            snprintf(name, sizeof name, "t%u", i);
+            made[op.output_count++] = twin = tensor(m, name, CAIRN_ROLE_GRADIENT, bytes[i], false);
+            op.inplace = pairs;
+            op.inplace_count = 2;
+            op.flags |= CAIRN_OP_FLAG_TOGETHER;
+            snprintf(name, sizeof name, "g%u", i);
+        }
         add_op(m, op, name, CAIRN_PHASE_BACKWARD, 20);
-        gradient = made;
+        gradient = made[0];
     }
     cairn_graph *graph;
     CHECK_OK(cairn_builder_finish(m->builder, &graph, &err), &err);
@@ -237,10 +250,10 @@ static uint64_t none_peak(const cairn_graph *graph, const cairn_costs *costs) {
     return peak;
 }
 
-static void check_random(uint64_t seed, tally *t) {
+static void check_random(uint64_t seed, bool twins, tally *t) {
     static const uint64_t shares[] = {92, 82, 74};
     cairn_error err = {0};
-    maker m = {.rng = {seed}};
+    maker m = {.rng = {seed}, .twins = twins};
     cairn_graph *graph = make_graph(&m);
     cairn_costs *costs;
     CHECK_OK(cairn_costs_create(graph, &costs, &err), &err);
@@ -262,11 +275,17 @@ int main(void) {
     check_examples();
     tally t = {0};
     for (uint64_t seed = 1; seed <= 1000; seed++)
-        check_random(seed, &t);
+        check_random(seed, false, &t);
     printf("random: %u of %u optimal, %u within 2%%, %u missed, %u bounds higher by cases\n",
            t.optimal, t.feasible, t.close, t.missed, t.raised);
     CHECK(t.raised >= 100);
     CHECK(t.feasible >= 300);
+    CHECK(100 * t.optimal >= 95 * t.feasible);
+    t = (tally){0};
+    for (uint64_t seed = 1; seed <= 300; seed++)
+        check_random(seed, true, &t);
+    printf("two in place: %u of %u optimal\n", t.optimal, t.feasible);
+    CHECK(t.feasible >= 100);
     CHECK(100 * t.optimal >= 95 * t.feasible);
     return check_result();
 }

@@ -349,7 +349,7 @@ static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
     case 4: /* change to another op or tensor */
         steps[i].id = below(&s->rng, is_run ? cairn_graph_op_count(s->graph)
                                             : cairn_graph_tensor_count(s->graph));
-        steps[i].inplace = 0;
+        steps[i].inplace = steps[i].also = 0;
         return;
     case 5:
         steps[i].kind = is_run ? CAIRN_STEP_RUN : (uint8_t)(CAIRN_STEP_FREE + below(&s->rng, 4));
@@ -359,12 +359,13 @@ static void mutate(subject *s, cairn_step *steps, uint32_t *count) {
             if (steps[i].kind == CAIRN_STEP_RUN && one_in(&s->rng, 3)) {
                 uint32_t ways = cairn_graph_op(s->graph, steps[i].id)->inplace_count;
                 steps[i].inplace = (uint8_t)below(&s->rng, ways + 1);
+                steps[i].also = 0;
                 return;
             }
         return;
     case 7:
         if (is_run)
-            steps[i].implementation = (uint16_t)below(&s->rng, 4);
+            steps[i].implementation = (uint8_t)below(&s->rng, 4);
         return;
     case 8:
         write_in_flight(s, steps, count);

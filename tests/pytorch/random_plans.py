@@ -53,11 +53,15 @@ def plan_text(joint, step, runs, rng=None):
             dying.setdefault(place, []).append(s)
     for place, op in enumerate(runs):
         dead, line = dying.get(place, []), f"run {op.name}"
-        for number, (_, read) in enumerate(op.inplace, 1):
-            if op.reads[read] in dead and rng is not None and rng.random() < 0.5:
-                line += " inplace" + (f" {number}" if number > 1 else "")
+        used = []
+        for number, (_, read, out) in enumerate(op.inplace, 1):
+            if op.reads[read] in dead and rng is not None and rng.random() < 0.5 \
+                    and (not used or op.flags & lib.TOGETHER and op.inplace[used[0] - 1][2] != out):
+                used.append(number)
                 dead.remove(op.reads[read])
+            if len(used) == 2:
                 break
+        line += " inplace" * bool(used) + "".join(f" {number}" for number in used if used != [1])
         lines.append(line)
         lines += [f"free {s.name}" for s in sorted(dead, key=lambda s: s.index)]
     head = step.solve("none").text().splitlines()

@@ -16,6 +16,7 @@ from torch import nn
 
 import cairn
 from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
+from cairn import _slices
 from cairn._joint import Parts
 from cairn._peak import peak_of
 from cairn._real import random_like, real_tensors
@@ -264,7 +265,7 @@ class Features(unittest.TestCase):
         """Kernels that write over an operand: equal bits, at the operand's address, and nothing large is allocated. Among
         them are kernels with sums."""
         seen = {(op.node.target, place): op for op in self.planner.joint.ops if _compiled.is_kernel(op)
-                for place, _ in op.inplace[:1]}
+                for place, _, out in op.inplace[:1] if op.outs[out].slot == 0}
         self.assertGreater(len(seen), 0)
         for (kernel, place), op in seen.items():
             with real_tensors():
@@ -580,6 +581,45 @@ class Sharing(unittest.TestCase):
         torch.testing.assert_close(mine, x.grad, rtol=1e-4, atol=1e-5)
 
 
+class Gates(nn.Module):
+    """Gated layers that are much wider than what they read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([nn.Linear(8, 256, False), nn.Linear(8, 256, False),
+                                                   nn.Linear(256, 8, False)]) for _ in range(3))
+
+    def forward(self, x):
+        for gate, up, down in self.layers:
+            x = x + down(nn.functional.silu(gate(x)) * up(x))
+        return x.square().mean()
+
+
+class TwoInPlace(unittest.TestCase):
+    def test_gates(self):
+        """The gradients of a gate and of what it gates are made by one kernel, both in place of operands: equal bits, and at
+        the peak there are three large tensors, not four."""
+        torch.manual_seed(0)
+        model, inputs = Gates(), (torch.randn(64, 8),)
+        expected = with_cairn(model, inputs, cairn.backend(**MODE))
+        large = 64 * 256 * 4
+        for arena in (False, True):
+            planner = _backend.planner_of(model, inputs, _backend.Options(arena=arena, **MODE))
+            twins = [op for op in planner.joint.ops if op.flags & _library.TOGETHER]
+            self.assertEqual(len(twins), len(model.layers))
+            self.assertLess(planner.smallest()[0], 4 * large)
+            backend = cairn.backend(planner.smallest()[0], arena=arena, check=not arena, **MODE)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend)))
+            used = [permissions for kind, number, permissions in backend.plans[0].steps
+                    if kind == _library.RUN and planner.joint.ops[number] in twins]
+            self.assertTrue(used and all(len(permissions) == 2 for permissions in used), used)
+            text = backend.plans[0].text()
+            self.assertIn(" inplace 1 ", text)
+            self.assertEqual(planner.read(text).steps, backend.plans[0].steps)
+            if not arena:
+                self.assertEqual(backend.meters[0].differences, [])
+
+
 class United(unittest.TestCase):
     def test_one_kernel(self):
         """Of a group that Inductor divides, because it repeats what it reads, there is a form that is one kernel."""
@@ -639,7 +679,8 @@ class Arena(unittest.TestCase):
         """Results of ops that allocate, copied into the arena: equal bits, and everything fits."""
         model, inputs, planner, expected = prepared("gpt")
         copying = functools.partial(_arena.Layout, tight=True)
-        with unittest.mock.patch.object(_arena, "Layout", copying), arenas() as found:
+        with unittest.mock.patch.object(_arena, "Layout", copying), arenas() as found, \
+                unittest.mock.patch.object(_slices, "second_of", lambda op, table: None):
             backend, mine = cairn.backend(budgets(planner, 3)[1], **self.OPTIONS), copy.deepcopy(model)
             call = compiled(mine, backend)
             self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))

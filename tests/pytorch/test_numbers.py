@@ -276,7 +276,7 @@ class Checked(unittest.TestCase):
 
         def overwrite(plan, *arguments):
             steps(plan, *arguments)
-            plan.steps = [(kind, number, 1 if kind == lib.RUN and plan.joint.ops[number].inplace else extra)
+            plan.steps = [(kind, number, (1,) if kind == lib.RUN and plan.joint.ops[number].inplace else extra)
                           for kind, number, extra in plan.steps]
         with mock.patch.object(_plan.Plan, "__init__", overwrite):
             message = self.run_broken(lambda h: torch.sigmoid(h) + torch.tanh(h))

@@ -112,14 +112,12 @@ cairn_status cairn_time_bound(const cairn_graph *graph, const cairn_costs *costs
 /* The memory that an op itself needs. With copies nothing else must be in memory at the same
  * time. */
 static uint64_t working_set(const crn_flat *f, uint32_t op) {
-    uint64_t bytes = f->least_workspace[op], inplace = 0;
+    uint64_t bytes = f->least_workspace[op];
     for (uint32_t k = f->first_input[op]; k < f->first_input[op + 1]; k++)
         bytes += f->bytes[f->inputs[k]];
-    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++) {
+    for (uint32_t k = f->first_output[op]; k < f->first_output[op + 1]; k++)
         bytes += f->bytes[f->outputs[k]];
-        inplace = CRN_MAX(inplace, f->bytes[f->outputs[k]]);
-    }
-    return cairn_graph_op(f->graph, op)->inplace_count > 0 ? bytes - inplace : bytes;
+    return bytes - crn_flat_inplace_bytes(f, op);
 }
 
 static cairn_status find_memory(const cairn_graph *graph, const cairn_costs *costs, bool copies,

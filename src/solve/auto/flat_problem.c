@@ -79,9 +79,24 @@ static void add_pairs(crn_flat *f, const cairn_op *op, uint32_t o) {
         if (in != CRN_NO_VALUE && out != CRN_NO_VALUE)
             f->room[out] = CRN_MAX(f->room[out], f->room[in]);
         if (sure && f->bytes[out] <= f->bytes[in])
-            f->pairs[end++] = (crn_flat_pair){in, out};
+            f->pairs[end++] = (crn_flat_pair){in, out, op->flags & CAIRN_OP_FLAG_TOGETHER};
     }
     f->first_pair[o + 1] = end;
+}
+
+uint64_t crn_flat_inplace_bytes(const crn_flat *flat, uint32_t op) {
+    const cairn_op *at = cairn_graph_op(flat->graph, op);
+    uint64_t most = 0, second = 0;
+    for (uint32_t o = 0; o < at->output_count; o++) {
+        bool may = false;
+        for (uint32_t i = 0; i < at->inplace_count; i++)
+            may = may || at->inplace[i].output == o;
+        uint32_t v = may ? flat->value_of[at->outputs[o]] : CRN_NO_VALUE;
+        uint64_t bytes = v == CRN_NO_VALUE ? 0 : flat->bytes[v];
+        second = CRN_MAX(second, CRN_MIN(most, bytes));
+        most = CRN_MAX(most, bytes);
+    }
+    return at->flags & CAIRN_OP_FLAG_TOGETHER ? most + second : most;
 }
 
 static cairn_status add_operands(crn_flat *f, crn_arena *arena) {

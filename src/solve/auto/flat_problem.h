@@ -17,9 +17,11 @@
 #define CRN_NO_OP UINT32_MAX
 #define CRN_NO_VALUE UINT32_MAX
 
-/* An output that may take an input's storage. */
+/* An output that may take an input's storage. A run uses the first pair whose input dies there, and
+ * the next one that goes together with it. */
 typedef struct crn_flat_pair {
     uint32_t input, output; /* values */
+    bool together;          /* the op may use two */
 } crn_flat_pair;
 
 /* One useful implementation of an op. */
@@ -72,6 +74,14 @@ static inline uint32_t crn_flat_fetch(const crn_flat *flat, uint32_t value) {
 static inline uint32_t crn_flat_copied(const crn_flat *flat, uint32_t value) {
     return flat->op_count + 2 * value + 1;
 }
+
+/* Whether a run may use a pair after another one. */
+static inline bool crn_flat_goes_with(crn_flat_pair pair, crn_flat_pair other) {
+    return pair.together && pair.input != other.input && pair.output != other.output;
+}
+
+/* The most bytes of an op's outputs that can be in place, of those outputs that may be. */
+uint64_t crn_flat_inplace_bytes(const crn_flat *flat, uint32_t op);
 
 /* The implementations that a plan may use for an op: numbers from *first to before *end. */
 void crn_flat_allowed(const crn_flat *flat, uint32_t op, uint32_t *first, uint32_t *end);

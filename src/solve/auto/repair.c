@@ -65,17 +65,24 @@ static int64_t returned_time(const crn_matrix *m, uint32_t value, crn_event_key 
     return crn_rerun_time(m, op);
 }
 
-/* What the run at the peak saves if `value`, which it reads, dies there: an output can be made in
- * place. */
+/* What the run at the peak saves if `value`, which it reads, dies there: an output, or one more,
+ * can be made in place. */
 static uint64_t inplace_gain(const crn_matrix *m, uint32_t value, crn_event_key peak) {
     const crn_flat *f = m->flat;
+    const crn_flat_pair *used = NULL;
     uint32_t op = crn_key_op(peak);
     for (uint32_t k = f->first_pair[op]; k < f->first_pair[op + 1]; k++) {
-        const crn_event_list *list = &m->events[f->pairs[k].input];
-        if (crn_event_dies(list, crn_event_find(list, peak)))
-            return 0; /* it works in place already */
-        if (f->pairs[k].input == value)
-            return f->room[f->pairs[k].output];
+        const crn_flat_pair *pair = &f->pairs[k];
+        if (used != NULL && !crn_flat_goes_with(*pair, *used))
+            continue;
+        const crn_event_list *list = &m->events[pair->input];
+        if (crn_event_dies(list, crn_event_find(list, peak))) {
+            if (used != NULL || !pair->together)
+                return 0; /* it works in place already */
+            used = pair;
+        } else if (pair->input == value) {
+            return f->room[pair->output];
+        }
     }
     return 0;
 }

@@ -43,7 +43,27 @@ typedef struct scan {
     int64_t sum, most;
 } scan;
 
-/* Weigh one run: it adds its outputs, except one that is made in place; then values die. */
+/* What a run saves because it works in place: see crn_flat_pair. */
+static int64_t saved_in_place(const crn_matrix *m, uint32_t op, crn_event_key key) {
+    const crn_flat *f = m->flat;
+    const crn_flat_pair *used = NULL;
+    int64_t saved = 0;
+    for (uint32_t k = f->first_pair[op]; k < f->first_pair[op + 1]; k++) {
+        const crn_flat_pair *pair = &f->pairs[k];
+        if (used != NULL && !crn_flat_goes_with(*pair, *used))
+            continue;
+        const crn_event_list *list = &m->events[pair->input];
+        if (!crn_event_dies(list, crn_event_find(list, key)))
+            continue;
+        saved += (int64_t)f->room[pair->output];
+        if (used != NULL)
+            break;
+        used = pair;
+    }
+    return saved;
+}
+
+/* Weigh one run: it adds its outputs, except those that are made in place; then values die. */
 static void weigh(const crn_matrix *m, uint32_t slot, uint32_t op, crn_run *run) {
     const crn_flat *f = m->flat;
     crn_event_key key = crn_key(slot, op);
@@ -61,19 +81,11 @@ static void weigh(const crn_matrix *m, uint32_t slot, uint32_t op, crn_run *run)
         if (crn_event_dies(list, crn_event_find(list, key)))
             gone += (int64_t)f->room[v];
     }
-    int64_t inplace = 0;
-    for (uint32_t k = f->first_pair[op]; k < f->first_pair[op + 1]; k++) {
-        const crn_event_list *list = &m->events[f->pairs[k].input];
-        if (crn_event_dies(list, crn_event_find(list, key))) {
-            inplace = (int64_t)f->room[f->pairs[k].output];
-            break;
-        }
-    }
     uint64_t workspace = f->impls[f->first_impl[op] + m->impl[op]].workspace;
     if (slot != op + 1)
         workspace = CRN_MAX(workspace, f->alias_workspace[op]);
     run->sum = add - gone;
-    run->need = add - inplace + (int64_t)workspace;
+    run->need = add - saved_in_place(m, op, key) + (int64_t)workspace;
     run->is_stale = false;
 }
 

@@ -120,20 +120,14 @@ static crn_bound_choice best_choice(const crn_bound *b, int64_t price) {
     return best;
 }
 
-/* What c needs besides the values in memory: its outputs, except the largest that may be in place,
- * and its workspace. */
+/* What c needs besides the values in memory: its outputs, except what may be in place, and its
+ * workspace. */
 static uint64_t fixed_bytes(const crn_bound *b, uint32_t o) {
     const crn_flat *f = b->flat;
-    const cairn_op *op = cairn_graph_op(f->graph, o);
-    uint64_t bytes = f->least_workspace[o], inplace = 0;
+    uint64_t bytes = f->least_workspace[o];
     for (uint32_t k = f->first_output[o]; k < f->first_output[o + 1]; k++)
         bytes += f->bytes[f->outputs[k]];
-    for (uint32_t i = 0; i < op->inplace_count; i++) {
-        uint32_t v = f->value_of[op->outputs[op->inplace[i].output]];
-        if (v != CRN_NO_VALUE)
-            inplace = CRN_MAX(inplace, f->bytes[v]);
-    }
-    return bytes - inplace;
+    return bytes - crn_flat_inplace_bytes(f, o);
 }
 
 enum { NOT_NEEDED, NEEDED, THERE };
