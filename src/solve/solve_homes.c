@@ -25,6 +25,7 @@
 #define GOOD_ENOUGH 10000 /* ppm above the bound */
 #define SHARES 16         /* of the usual work, of which some searches do one */
 #define SHORT_SHARES 4    /* the same for the last resort, on a large graph */
+#define VISIT_SHARES 16   /* of the room, of which visits of the last resort take from half on */
 #define PATIENCE 2        /* levels without a faster plan, after which the search ends */
 #define MOST_SPARES 4     /* spare memory is enough for so many visits, or for one */
 #define LEAST_WAITS 32    /* of the step: longer visits are not tried for less than this share */
@@ -272,21 +273,58 @@ static cairn_status solve_in(search *s, const cairn_costs *costs, uint64_t room,
     return status;
 }
 
-/* The plan for `budget` bytes in which what an op visits is workspace, with visits that last no
- * longer than their op. Its layout may still be larger. */
+static int64_t time_of(const cairn_solution *solution) {
+    return solution == NULL ? INT64_MAX : crn_solution_time(solution);
+}
+
+/* Keep the faster of two solutions; of two that are equally fast, the one with less on the host. */
+static void keep_faster(cairn_solution **best, cairn_solution *other) {
+    bool faster = time_of(other) < time_of(*best);
+    if (other != NULL && time_of(other) == time_of(*best))
+        faster = other->sim->summary->home_bytes < (*best)->sim->summary->home_bytes;
+    cairn_solution_destroy(faster ? *best : other);
+    *best = faster ? other : *best;
+}
+
+/* Keep a solution that is within the room and faster. */
+static void keep_within(const search *s, uint64_t room, cairn_solution **best,
+                        cairn_solution *other) {
+    if (memory_of(s, other) <= room)
+        keep_faster(best, other);
+    else
+        cairn_solution_destroy(other);
+}
+
+/* A plan with visits that last no longer than their op, or with longer ones that take a share of
+ * the room: the fastest that is within the room; NULL: none is. What an op needs beyond its share
+ * does not matter, and a smaller share leaves fewer holes in the arena. */
+static cairn_status visit_within(const search *s, uint64_t room, const cairn_plan *plan,
+                                 cairn_solution **out) {
+    cairn_solution *next;
+    CRN_TRY(visit(s, 0, plan, &next));
+    keep_within(s, room, out, next);
+    for (uint32_t k = VISIT_SHARES - 1; k >= VISIT_SHARES / 2; k--) {
+        CRN_TRY(visit(s, room / VISIT_SHARES * k, plan, &next));
+        keep_within(s, room, out, next);
+    }
+    return CAIRN_OK;
+}
+
+/* The plan for `budget` bytes in which what an op visits is workspace, with its visits; NULL: its
+ * layout is larger than the room. */
 static cairn_status solve_short(const search *s, const cairn_costs *costs, uint64_t budget,
-                                uint32_t shares, cairn_solution **out) {
+                                uint64_t room, uint32_t shares, cairn_solution **out) {
     cairn_solve_options options = s->options;
     cairn_solution *base;
     options.budget_bytes = budget;
     CRN_TRY(crn_solve_round(s->graph, costs, s->algorithm, &options, shares, &base, s->err));
-    cairn_status status = visit(s, 0, base->plan, out);
+    cairn_status status = visit_within(s, room, base->plan, out);
     cairn_solution_destroy(base);
     return status;
 }
 
-/* The last resort: short visits in the whole room, then in the least memory, and at last the plan
- * that is known to fit. It is always the same, so only the first call gives it; later ones give
+/* The last resort: a plan for the whole room, then for the least memory, and at last the plan that
+ * is known to fit. It is always the same, so only the first call gives it; later ones give
  * NULL. */
 static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t room,
                                    cairn_solution **out) {
@@ -296,12 +334,8 @@ static cairn_status solve_strictly(search *s, const cairn_costs *costs, uint64_t
         return CAIRN_OK;
     s->resorted = true;
     for (uint32_t k = is_large(s) ? 0 : 1; k < CRN_LENGTH(budgets); k++) {
-        cairn_status status = solve_short(s, costs, budgets[k], shares[k], out);
-        if (status == CAIRN_OK && memory_of(s, *out) <= room)
-            return CAIRN_OK;
-        cairn_solution_destroy(*out);
-        *out = NULL;
-        if (status != CAIRN_OK && status != CAIRN_INFEASIBLE)
+        cairn_status status = solve_short(s, costs, budgets[k], room, shares[k], out);
+        if (*out != NULL || (status != CAIRN_OK && status != CAIRN_INFEASIBLE))
             return status;
     }
     *out = s->least;
@@ -385,19 +419,6 @@ static cairn_status solve_level(search *s, uint32_t level, cairn_solution **out)
 }
 
 /* ---- The search ---- */
-
-static int64_t time_of(const cairn_solution *solution) {
-    return solution == NULL ? INT64_MAX : crn_solution_time(solution);
-}
-
-/* Keep the faster of two solutions; of two that are equally fast, the one with less on the host. */
-static void keep_faster(cairn_solution **best, cairn_solution *other) {
-    bool faster = time_of(other) < time_of(*best);
-    if (other != NULL && time_of(other) == time_of(*best))
-        faster = other->sim->summary->home_bytes < (*best)->sim->summary->home_bytes;
-    cairn_solution_destroy(faster ? *best : other);
-    *best = faster ? other : *best;
-}
 
 static bool is_good(const cairn_solution *solution, int64_t bound) {
     int64_t time = time_of(solution);

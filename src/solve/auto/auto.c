@@ -327,8 +327,8 @@ static cairn_status try_copies(const crn_problem *problem, rounds *r, int64_t li
         return CAIRN_OK;
     joint->is_far = joint->best_time - enough > enough / VERY_FAR;
     /* Where only plans near the smallest one fit, at half as much again as the bound, copies do not
-     * help a large graph. */
-    if (r->flat->op_count <= SMALL || joint->best_time / 3 * 2 < enough)
+     * help a large graph, unless no other plan was found than the last resort. */
+    if (r->flat->op_count <= SMALL || !r->fits || joint->best_time / 3 * 2 < enough)
         CRN_TRY(crn_joint_search(joint, limit, r->joint_extra_ns, r->fits ? &r->best : NULL));
     r->share = joint->share;
     if (joint->best_time - enough > enough / FAR)
