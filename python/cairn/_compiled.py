@@ -293,6 +293,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     _name_seeds(gm.graph)
     _add_up(gm.graph)
     _count_together(gm.graph)
+    _pools.forget_operands(gm.graph)
     _embedding.add_rows(gm.graph)
     gm.graph.eliminate_dead_code()
     gm.graph = _torch.fx_graph_cse(gm.graph)

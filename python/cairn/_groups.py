@@ -26,12 +26,14 @@ _FUSIBLE = {"prims.convert_element_type", "prims.iota", "prims.fma", "prims.indu
             "aten.full", "aten.full_like", "aten.scalar_tensor", "aten.where", "aten.clone", "aten._to_copy", "aten.cat",
             "aten.embedding", "aten.gather", "aten.index", "aten._unsafe_index", "aten.constant_pad_nd",
             "aten.slice_scatter", "aten.select_scatter", "aten.arange", "aten.zeros_like", "aten.ones_like", "aten.triu",
-            "aten.tril", "aten.copy"}
+            "aten.tril", "aten.copy", "aten.empty_strided"}
 _REDUCTIONS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin", "aten.var_mean", "aten.var", "aten.any", "aten.prod",
                "aten.argmax", "aten.argmin", "aten.max", "aten.min", "prims.prepare_softmax_online"}
 # Every element is read many times: alone in a group, so that what they read is computed once.
 _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indices_backward", "aten.avg_pool2d",
          "aten.avg_pool2d_backward"}
+
+_INSIDE = {"prims._low_memory_max_pool_offsets_to_indices", "aten.empty_strided"}  # what such a group computes itself
 
 WIDE, WIDEST = 4, 6  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
@@ -176,7 +178,7 @@ class Grouping:
                 self.realised.update(self.operands(node))
         for n in self.fused:
             if self._solo(n):
-                self.realised |= {n} | {r for r in self.reads[n] if not packet(r).endswith("offsets_to_indices")}
+                self.realised |= {n} | {r for r in self.reads[n] if packet(r) not in _INSIDE}
         self._realise_where_cheaper(values)
 
     def _realise_where_cheaper(self, values):

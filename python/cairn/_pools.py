@@ -1,7 +1,8 @@
-"""The gradient of a max pool over images whose channels are the fastest dimension, as a kernel of ours, written in Triton.
+"""Gradients of max pools.
 
-Every pixel of the result looks at the windows that it is in, and adds up the gradients of those of which it was the largest
-pixel. Inductor's kernel does the same, but computes divisions for every element; here they are made once for a pixel.
+An op that needs the shape of the pool's operand alone gets it without the operand, which then need not be kept. And over
+images whose channels are the fastest dimension there is a kernel of ours, written in Triton: every pixel of the result looks at the windows that it is in, and adds up the gradients of those of which it was the largest pixel.
+Inductor's kernel does the same, but computes divisions for every element; here they are made once for a pixel.
 """
 
 import torch
@@ -41,6 +42,19 @@ def pool(offsets, slopes, out, PIXELS, CHANNELS, HIGH, WIDE, POOLED_HIGH, POOLED
             found += tl.where(largest == inside_y * KERNEL_W + inside_x, slope, 0.0)
     tl.store(out + p * CHANNELS + c, found.to(out.dtype.element_ty), mask)
 """
+
+
+def forget_operands(graph):
+    """Replace the operands of max pools that their gradients read. Only the shapes and strides of these count, and kernels
+    do not make what they do not read."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.max_pool2d_with_indices_backward.default):
+        value = node.args[1].meta["val"]
+        with graph.inserting_before(node):
+            like = graph.call_function(torch.ops.aten.empty_strided.default, (list(value.shape), list(value.stride())),
+                                       dict(dtype=value.dtype, device=value.device))
+        like.meta = dict(node.args[1].meta, val=torch.empty_strided(value.shape, value.stride(), dtype=value.dtype,
+                                                                    device=value.device))
+        node.update_arg(1, like)
 
 
 class Form:
