@@ -1,8 +1,9 @@
 """Gradients of max pools.
 
 An op that needs the shape of the pool's operand alone gets it without the operand, which then need not be kept. And over
-images whose channels are the fastest dimension there is a kernel of ours, written in Triton: every pixel of the result looks at the windows that it is in, and adds up the gradients of those of which it was the largest pixel.
-Inductor's kernel does the same, but computes divisions for every element; here they are made once for a pixel.
+images whose channels are the fastest dimension there is a kernel of ours, written in Triton: every pixel of the result looks
+at the windows that it is in, and adds up the gradients of those of which it was the largest pixel. Inductor's kernel does
+the same, but computes divisions for every element; here they are made once for a pixel.
 """
 
 import torch

@@ -404,7 +404,8 @@ class Embeddings(unittest.TestCase):
         torch.testing.assert_close([p.grad for p in mine.parameters()], [p.grad for p in model.parameters()])
         plan = backend.plans[0]
         added = [op.index for op in plan.joint.ops if op.kind == "node" and op.node.target is _embedding.ADD]
-        self.assertEqual([inplace for kind, number, inplace in plan.steps if kind == _library.RUN and number in added], [(1,)])
+        inplace = [inplace for kind, number, inplace in plan.steps if kind == _library.RUN and number in added]
+        self.assertEqual(inplace, [(1,)])
         self.assertLess(plan.layout.beside, 512 * 16 * 4)
 
 
