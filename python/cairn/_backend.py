@@ -22,7 +22,7 @@ from . import _optimizers
 from . import _regions
 from ._errors import BudgetError, CairnError
 from ._geometry import propagate
-from ._joint import Joint, Parts, copy_mutated, device_of, refuse
+from ._joint import Joint, Parts, copy_mutated, device_of, keep_clones, refuse
 from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
 from ._steps import Steps
@@ -40,6 +40,7 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
     refuse(gm)
+    keep_clones(gm)
     device = device_of(gm)
     table = _costs.Table(options.costs or _costs.default_file(device), device)
     table.recorded = options.cudagraphs

@@ -9,12 +9,14 @@ graph compares all of that with the tensors that the ops really return:
                    are the planned ones
     each free      the memory is gone, or holds what the plan wrote over it
 
-A difference is an error that names the op. So a step never goes on with wrong numbers. Only memory that somebody else
+A difference is an error that names the op. What the backward part recomputes must also read the inputs that the forward
+part has read: if something outside the graphs has changed one in between, that is an error too. So a step never goes on with wrong numbers. Only memory that somebody else
 still holds, a hook for example, is a warning: the numbers are right, but the step needs more than planned.
 """
 
 import operator
 import warnings
+import zlib
 
 import torch
 from torch import fx
@@ -28,6 +30,7 @@ OVER = "cairn_over"    # those that it overwrites
 FREES = "cairn_frees"  # those that the plan frees after it
 COUNTS = "cairn_counts"  # whether it only counts its operands
 MAY_BE_NONE = "cairn_may_be_none"  # whether its value may be None, because the first step makes it
+AGAIN = "cairn_again"  # of an input from which the backward part recomputes: the Inputs of both graphs
 
 
 def join(new, nodes):
@@ -96,6 +99,55 @@ class Checked:
     def run(self, arguments):
         """`arguments` is emptied."""
         return _Run(self, arguments).go()
+
+
+class Inputs:
+    """The inputs from which the backward part recomputes, as the forward part has read them. Autograd notices most changes
+    in between, but not those by `.data`, and not those of running statistics."""
+    TRIES = 4  # forward passes whose backward pass does not come
+
+    def __init__(self):
+        self.known, self.tries = {}, self.TRIES
+
+    @staticmethod
+    def of(gm):
+        """The Inputs of a written graph, and the places of their tensors among its arguments; None if there are none."""
+        nodes = gm.graph.find_nodes(op="placeholder")
+        places = [(place, node) for place, node in enumerate(nodes) if AGAIN in node.meta]
+        return (places[0][1].meta[AGAIN], places) if places else None
+
+    def note(self, places, arguments):
+        """Before the forward part."""
+        self.tries -= 1
+        for place, node in places:
+            value = arguments[place]
+            self.known[node.meta[HOLDS][0]] = _torch.StorageWeakRef(value.untyped_storage()), _torch.storage_key(value), \
+                _digest(value)
+
+    def compare(self, places, arguments):
+        """Before the first backward part."""
+        for place, node in places:
+            value = arguments[place]
+            reference, key, digest = self.known.get(node.meta[HOLDS][0], (None, None, None))
+            if key == _torch.storage_key(value) and not reference.expired() and digest != _digest(value):
+                raise CairnError(f"an input of the graph, {_show(*place_of(value), value.dtype)}, was changed between the "
+                                 "forward and the backward part, which recomputes from it; let the model read a clone() of "
+                                 "it, which is never recomputed")
+        self.known, self.tries = {}, 0
+
+
+_WHOLE, _RANGE = 1 << 24, 1 << 18  # bytes
+
+
+def _digest(value):
+    """A number that depends on the bytes, computed on the host, where no budget counts them. Of a large tensor it depends
+    on three ranges, which an update changes too. None of a tensor with gaps."""
+    if value.is_conj() or value.is_neg() or 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride())) != value.numel():
+        return None
+    flat = value.detach().as_strided((value.numel(),), (1,), value.storage_offset()).view(torch.uint8)
+    middle = len(flat) // 2
+    ranges = [flat] if len(flat) <= _WHOLE else [flat[:_RANGE], flat[middle:middle + _RANGE], flat[-_RANGE:]]
+    return [zlib.crc32(memoryview(part.cpu().numpy())) for part in ranges]
 
 
 class _Run:

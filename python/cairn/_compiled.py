@@ -18,7 +18,7 @@ from . import _inductor, _pairs, _pools, _rows, _slices
 from . import _library as lib
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
-from ._joint import EARLY, Joint, Parts, copy_mutated, device_of, refuse
+from ._joint import EARLY, INSIDE, Joint, Parts, copy_mutated, device_of, keep_clones, refuse
 from ._peak import peak_of
 from ._plan import alignment_of
 from ._real import random_like, real_tensors
@@ -261,6 +261,9 @@ class _Fused:
         new.meta[FIXED] = True
         if any(EARLY in n.meta for n in group.outs):
             new.meta[EARLY] = True
+        if group.backward:
+            again = {i for n in group.cone if n not in self.grouping.backward for i in n.all_input_nodes}
+            new.meta[INSIDE] = [self._value(n) for n in arguments if n in again]
         for slot, n in enumerate(group.outs):
             self.env[n] = self.graph.call_function(operator.getitem, (new, slot))
             self.env[n].meta = dict(n.meta)
@@ -289,6 +292,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     measures. What runs as it is is tried first, so that kernels are compiled for results as they really are."""
     refuse(gm)
     device, made = device_of(gm), Made(gm)
+    keep_clones(gm)
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)

@@ -57,7 +57,7 @@ def _is_short(node):
 def is_fusible(node, device):
     """Whether Inductor can compute a node inside a kernel of other nodes."""
     target = node.target
-    if node.op != "call_function" or not isinstance(target, _torch.OpOverload):
+    if node.op != "call_function" or not isinstance(target, _torch.OpOverload) or node.meta.get("cairn_once"):
         return False
     if torch.Tag.nondeterministic_seeded in target.tags or _torch.schema_of(target).is_mutable:
         return packet(node) in _FUSIBLE

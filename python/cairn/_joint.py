@@ -22,6 +22,7 @@ from ._geometry import is_tangent, key_of, place_of, tensors_of
 aten = torch.ops.aten
 BOUNDARY = "boundary"
 ABSENT = "cairn_absent"  # key of a gradient that may be absent: _absent.py
+INSIDE = "cairn_inside"  # key of a kernel of the backward part: operands of which it computes nodes of the forward part
 EARLY = "cairn_early"  # key of nodes that belong to the forward part although only the backward part reads them
 
 # Ops whose result may be written into an operand, because they read and write the same elements one
@@ -109,6 +110,17 @@ class Parts:
                 self.is_backward.add(node)
             elif node.op == "call_function" and node not in needed and not is_effect(node) and EARLY not in node.meta:
                 self.is_backward.add(node)
+
+
+def keep_clones(gm):
+    """A copy that the model itself makes of an input, other than a parameter, is never recomputed: the input may be
+    changed before the backward part, by what runs outside the graph. It gets another name, because Inductor's passes
+    remove clones."""
+    for p in gm.graph.find_nodes(op="placeholder"):
+        if not isinstance(p.meta.get("val"), torch.nn.Parameter):
+            for node in p.users:
+                if node.target is aten.clone.default and not node.kwargs:
+                    node.target, node.meta["cairn_once"] = aten.lift_fresh_copy.default, True
 
 
 def copy_mutated(gm, num_fwd_outputs):
@@ -353,6 +365,8 @@ def _reads_data(node):
 def refuse(gm):
     """Raise an error for what cannot be planned."""
     for node in gm.graph.nodes:
+        if node.target is aten._unique.default:  # 2.11 captures it as if all values were equal
+            raise CairnError(f"the shape of {node.name} depends on data, so this step cannot be planned")
         for value in _torch.pytree.tree_leaves(node.meta.get("val")):
             if isinstance(value, torch.Tensor) and not _has_numbers(value) or is_number(value) and _reads_data(node):
                 if _torch.free_unbacked_symbols(value):

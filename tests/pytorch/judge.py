@@ -110,14 +110,14 @@ class Judges:
             process.start()
             there.close()
             for _ in range(MOST):
-                if task is None or not self._judge(here, *task):
+                if task is None or not self._judge(process, here, *task):
                     task = self._next()
                     break
                 task = self._next()
             process.kill()
             process.join()
 
-    def _judge(self, pipe, kind, what):
+    def _judge(self, process, pipe, kind, what):
         """Whether the process is alive afterwards."""
         limit = time.monotonic() + LONGEST[kind]
         try:
@@ -132,7 +132,8 @@ class Judges:
             self._add(kind, what, *pipe.recv())
             return True
         except (EOFError, OSError):
-            self._add(kind, what, {"failed": 1}, "the process died")
+            process.join(10)
+            self._add(kind, what, {"failed": 1}, f"the process died with status {process.exitcode}")
             return False
 
     def _add(self, kind, what, counts, said):

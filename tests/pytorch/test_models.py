@@ -1,7 +1,6 @@
 """Models that other people wrote, from timm, transformers, diffusers and torchvision, and small ones of many kinds
-(everyday.py): at no budget, at 60% and at the
-smallest budget they train bitwise as eager execution does, or as aot_eager where the two differ, inside the budget, or
-are refused in one sentence.
+(everyday.py, buffers.py): at no budget, at 60% and at the smallest budget they train bitwise as eager execution does, or
+as aot_eager where the two differ, inside the budget, or are refused in one sentence.
 
 In mode "compiled" the bits are compared with those of the same mode without a budget, and the numbers with eager
 execution's. Compilers take long, so of these two are tried, or CAIRN_MODELS_COMPILED.
@@ -20,6 +19,7 @@ import warnings
 import torch
 
 import cairn
+import buffers
 import everyday
 from cairn import _steps
 from common import allocator_peak, same
@@ -52,8 +52,8 @@ def varied(inputs, number):
 
 
 def train(model, inputs, backend=None, seed=7, steps=STEPS):
-    """Losses and gradients of a few steps with other data each, and the allocator's peak in every second one from the
-    fourth on; without a backend, eager."""
+    """Losses, gradients and buffers of a few steps with other data each, and the allocator's peak in every second one from
+    the fourth on; without a backend, eager."""
     torch._dynamo.reset()
     torch.manual_seed(seed)
     model = copy.deepcopy(model)
@@ -71,7 +71,7 @@ def train(model, inputs, backend=None, seed=7, steps=STEPS):
             peak = max(peak, allocator_peak(step))
         else:
             step()
-        results[-1] += [p.grad for p in model.parameters()]
+        results[-1] += [p.grad for p in model.parameters()] + [b.clone() for b in model.buffers()]
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     return results, peak
@@ -83,6 +83,7 @@ class LeftOut(Exception):
 
 class Expected:
     """Eager execution's results, and aot_eager's where something differs from those."""
+    REFERENCE = "aot_eager"
 
     def __init__(self, model, inputs):
         self.model, self.inputs = model, inputs
@@ -98,11 +99,17 @@ class Expected:
     def compile(self):
         """Compute aot_eager's results; LeftOut if it has none."""
         try:
-            self.compiled, again = (train(self.model, self.inputs, "aot_eager", steps=MORE)[0] for _ in range(2))
+            self.compiled, again = (train(self.model, self.inputs, self.REFERENCE, steps=MORE)[0] for _ in range(2))
         except Exception as error:
             raise LeftOut(f"left out: aot_eager raises {type(error).__name__}") from None
         if not same(self.compiled, again):
             raise LeftOut("left out: aot_eager does not repeat itself")
+
+
+class Unrepeated(Expected):
+    """Instead of aot_eager, which recomputes from buffers that have changed and is wrong then, PyTorch's backend that
+    recomputes nothing."""
+    REFERENCE = "aot_eager_default_partitioner"
 
 
 class Near(Expected):
@@ -116,7 +123,9 @@ class Near(Expected):
         return same(self.compiled, found[:STEPS])
 
     def _is_near(self, found, is_random):
-        pairs = [(a.double().flatten(), b.double().flatten()) for a, b in zip(self.eager[0], found) if a is not None]
+        learned = 1 + len(list(self.model.parameters()))
+        pairs = [(a.double().flatten(), b.double().flatten()) for a, b in zip(self.eager[0][:learned], found)
+                 if a is not None]
         (loss, mine), *gradients = pairs
         a, b = (torch.cat(side) for side in zip(*gradients))
         alike = torch.nn.functional.cosine_similarity(a, b, 0)
@@ -216,6 +225,35 @@ class Everyday(Models):
     def test_everyday(self):
         names = [name for name in everyday.MODELS if WANTED.isdigit() or re.search(WANTED, name)]
         self.check_all(names, everyday.make)
+
+
+def with_buffers():
+    names = list(buffers.MODELS)
+    return names[:int(WANTED) or None] if WANTED.isdigit() else [name for name in names if re.search(WANTED, name)]
+
+
+class Buffers(Models):
+    EXPECTED: type[Expected] = Unrepeated
+
+    def test_buffers(self):
+        self.check_all(with_buffers(), buffers.make)
+
+    def test_changed_outside(self):
+        """What a graph recomputes must read what the forward part has read."""
+        for name in buffers.REFUSED:
+            model, inputs = buffers.make(name)
+            free = cairn.backend()
+            self.assertTrue(Unrepeated(model, inputs).equals(train(model, inputs, free)[0]), name)
+            for options in (dict(budget=limits(free)[1]), dict(mode="compiled")):
+                with self.subTest(name, **options), self.assertRaisesRegex(cairn.CairnError, "was changed between"):
+                    train(model, inputs, cairn.backend(**options))
+
+
+class CompiledBuffers(Models):
+    EXPECTED, OPTIONS = Near, dict(mode="compiled")
+
+    def test_buffers(self):
+        self.check_all([name for name in with_buffers() if not WANTED.isdigit() or "chain" in name], buffers.make)
 
 
 if __name__ == "__main__":
