@@ -1,7 +1,9 @@
 /* kernel_times.c: measures the speed of the kernels of the backend cuda on a GPU, with shapes of
  * real networks; kernel_timing.h says how.
  *
- *   kernel_times KERNELS.cubin */
+ *   kernel_times KERNELS.cubin [sequences]
+ *
+ * With the word only the kernels of transformers. */
 #include "kernel_timing.h"
 #include "sequence_times.h"
 
@@ -464,8 +466,8 @@ static void time_loss(uint32_t batch, uint32_t classes) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: kernel_times KERNELS.cubin\n");
+    if (argc != 2 && !(argc == 3 && strcmp(argv[2], "sequences") == 0)) {
+        fprintf(stderr, "usage: kernel_times KERNELS.cubin [sequences]\n");
         return 2;
     }
     gpu_open(argv[1]);
@@ -475,6 +477,10 @@ int main(int argc, char **argv) {
                                                   {50176, 512}, {12544, 1024}, {12544, 256},
                                                   {3136, 2048}, {3136, 512},   {784, 2048}};
     time_copy();
+    if (argc == 3) {
+        time_sequences();
+        return 0;
+    }
     for (uint32_t element = 0; element < 2; element++) {
         for (int i = 0; i < 9; i++)
             time_norm(element, norms_of_resnet[i][0], norms_of_resnet[i][1]);

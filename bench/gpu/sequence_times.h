@@ -72,6 +72,10 @@ static void time_row_norm(uint32_t rows, uint32_t width, uint32_t centred) {
     s.norm.other = s.norm.sum;
     time_case(run_row_norm_bwd, &s, 4 * s.bytes, "bf16 %s %ux%u, backward and addition", name, rows,
               width);
+    s.norm.gsum = small_operand(width * 4);
+    time_case(run_row_norm_bwd, &s, 4 * s.bytes, "bf16 %s %ux%u, backward, addition, sums", name,
+              rows, width);
+    s.norm.gsum = NULL;
     s.norm.other = NULL;
     s.norm.partial = NULL;
     time_case(run_row_norm_bwd, &s, 3 * s.bytes, "bf16 %s %ux%u, gx only", name, rows, width);
@@ -222,10 +226,13 @@ static void time_sums(uint32_t rows, uint32_t width) {
     time_case(run_sums, &s, s.bytes, "bf16 column sums %ux%u", rows, width);
     s.sums.gate = CRN_GELU_TANH_BWD;
     time_case(run_sums, &s, 3 * s.bytes, "bf16 gelu tanh bwd and column sums %ux%u", rows, width);
+    s.sums.gate = CRN_GELU_BWD;
+    time_case(run_sums, &s, 3 * s.bytes, "bf16 gelu bwd and column sums %ux%u", rows, width);
 }
 
 static void time_sequences(void) {
     time_row_norm(8192, 1024, 1);
+    time_row_norm(65536, 768, 1);
     time_row_norm(8192, 2048, 0);
     time_gates(8192 * 4096);
     time_swiglu(8192, 5632);
@@ -235,6 +242,7 @@ static void time_sequences(void) {
     time_sums(8192, 1024);
     time_sums(8192, 3072);
     time_sums(8192, 4096);
+    time_sums(65536, 3072);
 }
 
 #endif

@@ -34,6 +34,26 @@ CRN_DEVICE float crn_add_warp(const float *s, uint32_t t) {
 #endif
 }
 
+/* The sums of two numbers over the threads of a warp, along the same tree: threads 0 to 15 get that
+ * of pair[0], the others that of pair[1]. A pair is kept by each thread (CRN_KEPT); on a processor
+ * those of neighbours are `apart` bytes apart. */
+CRN_DEVICE float crn_add_warp_pair(const float *pair, size_t apart, uint32_t t) {
+#ifdef __CUDACC__
+    (void)apart;
+    float sum = t % 32 < 16 ? pair[0] : pair[1], given = t % 32 < 16 ? pair[1] : pair[0];
+    sum += __shfl_xor_sync(0xffffffffu, given, 16);
+    CRN_UNROLL for (uint32_t half = 8; half > 0; half /= 2) sum +=
+        __shfl_xor_sync(0xffffffffu, sum, half);
+    return sum;
+#else
+    const char *first = (const char *)(pair + t % 32 / 16) - t % 32 * apart;
+    float all[32];
+    for (uint32_t i = 0; i < 32; i++)
+        memcpy(&all[i], first + i * apart, sizeof all[i]);
+    return crn_add_warp(all, 0);
+#endif
+}
+
 CRN_DEVICE void crn_count_block(crn_grid g, uint32_t *s) {
     for (uint32_t half = g.threads / 2; half > 0; half /= 2) {
         CRN_BARRIER();

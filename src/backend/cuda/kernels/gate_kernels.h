@@ -2,7 +2,7 @@
  * embedding; no guard. See pack.h, ref_gates.c and ref_attention.c. */
 
 #define gate_sigmoid FORM(gate_sigmoid)
-#define gate_gelu FORM(gate_gelu)
+#define gate_normal FORM(gate_normal)
 #define gate_slope FORM(gate_slope)
 #define gate_value FORM(gate_value)
 #define gate_packs FORM(gate_packs)
@@ -28,21 +28,21 @@ CRN_DEVICE float gate_slope(float sigmoid, float steep) {
     return crn_fma(steep * sigmoid, 1 - sigmoid, sigmoid);
 }
 
-/* x times the share of normal numbers below x. In bf16 that is a sigmoid of base 2 at x times a
- * polynomial in the square of x: its smaller share is within 5e-4 of itself up to |x| = 4, and the
- * result within 4e-5. */
-CRN_DEVICE float gate_gelu(float x) {
+/* The share of normal numbers below x, and their density there. In bf16 the share is a sigmoid of
+ * base 2 at x times a polynomial in the square of x: the smaller one of it and the rest is within
+ * 5e-4 of itself up to |x| = 4, and x times it within 4e-5. */
+CRN_DEVICE float gate_normal(float x, float *density) {
 #if FORM_BF16
-    float square = fminf(x * x, 25.0f), sum = -4.80800608e-8f;
-    sum = crn_fma(sum, square, 3.16610453e-6f);
-    sum = crn_fma(sum, square, -6.21960789e-5f);
-    sum = crn_fma(sum, square, -6.50427886e-4f);
-    sum = crn_fma(sum, square, 0.106215328f);
-    sum = crn_fma(sum, square, 2.30118155f);
-    return x * gate_sigmoid(x * sum);
+    float square = x * x, near = fminf(square, 25.0f), sum = -4.80800608e-8f;
+    sum = crn_fma(sum, near, 3.16610453e-6f);
+    sum = crn_fma(sum, near, -6.21960789e-5f);
+    sum = crn_fma(sum, near, -6.50427886e-4f);
+    sum = crn_fma(sum, near, 0.106215328f);
+    sum = crn_fma(sum, near, 2.30118155f);
+    *density = 0.398942280f * crn_exp2_quick(-0.721347520f * square);
+    return gate_sigmoid(x * sum);
 #else
-    float density;
-    return x * crn_normal(x, &density);
+    return crn_normal(x, density);
 #endif
 }
 
@@ -52,11 +52,9 @@ CRN_DEVICE pack gate_value(uint32_t op, pack a, pack b) {
         float x = a.at[k], gy = b.at[k];
         switch (op) {
         case CRN_GELU:
-            x = gate_gelu(x);
-            break;
         case CRN_GELU_BWD: {
-            float density, below = crn_normal(x, &density);
-            x = gy * (below + x * density);
+            float density, below = gate_normal(x, &density);
+            x = op == CRN_GELU ? x * below : gy * crn_fma(x, density, below);
             break;
         }
         case CRN_GELU_TANH:
@@ -232,7 +230,7 @@ CRN_KERNEL(FORM(rotary), crn_rotary_args) {
 #undef ROTARY_PLACE
 #undef gate_unit
 #undef gate_sigmoid
-#undef gate_gelu
+#undef gate_normal
 #undef gate_slope
 #undef gate_value
 #undef gate_packs

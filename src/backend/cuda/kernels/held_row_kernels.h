@@ -7,13 +7,17 @@
 
 #define strip_own FORM(strip_own)
 #define strip_place FORM(strip_place)
-#define strip_slot FORM(strip_slot)
+#define strip_keep FORM(strip_keep)
+#define strip_after FORM(strip_after)
 #define strip_slots FORM(strip_slots)
 #define strip_ask FORM(strip_ask)
 #define strip_statistics FORM(strip_statistics)
 #define strip_load FORM(strip_load)
 #define strip_write FORM(strip_write)
 #define strip_sums FORM(strip_sums)
+#define strip_fours FORM(strip_fours)
+#define strip_add FORM(strip_add)
+#define strip_next FORM(strip_next)
 #define strip_columns FORM(strip_columns)
 #define held_sum FORM(held_sum)
 #define held_barrier FORM(held_barrier)
@@ -165,17 +169,20 @@ CRN_KERNEL(FORM(row_norm), crn_row_norm_args) {
  *     stage     0       1       2       0
  *     turn      0 ----- 1 ----- 2 ----- 3     in turn i the packs of turn i + 2 are asked for
  *
- * No other thread reads them, so they need no barrier. ---- */
+ * No other thread reads them, so they need no barrier. In the time that memory takes for a pack, an
+ * H200 issues about 250 instructions for it, so each of them counts. ---- */
 
 /* What a thread keeps from row to row, and of its row. */
 typedef struct strip_own {
-    pack gamma, of_gamma, of_beta, of_result;
-    float mean, inverse;           /* of its row; 1 / deviation */
+    pack of_gamma, of_beta, of_result;
+    pack away, weighted;           /* of its row: xhat and gamma * gy */
+    float sums[2];                 /* of weighted, of weighted * away */
+    float inverse;                 /* 1 / deviation */
     float next_mean, next_inverse; /* of its row in the next turn */
     uint32_t left;                 /* its rows from this turn on */
     uint32_t row;
-    size_t at;     /* of its pack */
-    uint32_t warp; /* the first one of its row */
+    size_t at;                 /* of its pack */
+    uint32_t sums_at, sums_to; /* where the sums of its row are, and where its warp writes */
 } strip_own;
 
 #ifndef CRN_STRIP_OPERANDS_NAMED
@@ -183,23 +190,40 @@ typedef struct strip_own {
 enum { STRIP_X, STRIP_GY, STRIP_OTHER, STRIP_OPERANDS };
 #endif
 
-/* Where a stage has the pack of thread t; those of the other operands are behind it. */
-CRN_DEVICE raw *strip_slot(raw *slots, uint32_t stage, uint32_t t) {
-    return slots + stage * STRIP_OPERANDS * CRN_COLUMN_THREADS + t;
+#define strip_stage (STRIP_OPERANDS * CRN_COLUMN_THREADS) /* packs */
+
+/* The warps of a row have places for their sums in multiples of four. */
+CRN_DEVICE uint32_t strip_fours(const crn_row_norm_args *CRN_RESTRICT p) {
+    return (p->tiling.lanes + 127) / 128;
+}
+
+/* A pack of floats of thread t in shared memory, without conflicts. */
+#define strip_kept(s, t, k)                                                                        \
+    (s)[(k) / 4 * 4 * CRN_COLUMN_THREADS + (t) * (PACK < 4 ? PACK : 4) + (k) % 4]
+
+CRN_DEVICE void strip_keep(float *s, uint32_t t, pack value) {
+    EACH(k) {
+        strip_kept(s, t, k) = value.at[k];
+    }
+}
+
+CRN_DEVICE uint32_t strip_after(uint32_t stage) {
+    return stage == (CRN_STRIP_STAGES - 1) * strip_stage ? 0 : stage + strip_stage;
 }
 
 /* The rows and columns of a thread in the strip from `begin` to `end`. */
 CRN_DEVICE void strip_place(const crn_row_norm_args *CRN_RESTRICT p, uint32_t begin, uint32_t end,
-                            uint32_t t, strip_own *own) {
+                            uint32_t t, strip_own *own, float *s) {
     uint32_t group = t / p->tiling.lanes, c = (t - group * p->tiling.lanes) * PACK;
     own->row = begin + group;
     own->at = (size_t)own->row * p->tiling.channels + c;
-    own->warp = group * (p->tiling.lanes / 32);
+    own->sums_at = group * strip_fours(p) * 8;
+    own->sums_to = own->sums_at + (t - group * p->tiling.lanes) / 16;
     own->left = 0;
     if (group < p->tiling.groups && own->row < end && c < p->tiling.channels)
         own->left = (end - 1 - own->row) / p->tiling.groups + 1;
     if (!p->alone)
-        own->gamma = get_floats(p->gamma, c, p->tiling.channels);
+        strip_keep(s, t, get_floats(p->gamma, c, p->tiling.channels));
     own->of_gamma = own->of_beta = own->of_result = no_pack();
 }
 
@@ -208,9 +232,9 @@ CRN_DEVICE void strip_ask(const crn_row_norm_args *CRN_RESTRICT p, const strip_o
                           uint32_t ahead, raw *slot) {
     if (own->left > ahead) {
         size_t at = own->at + (size_t)(ahead * p->tiling.groups) * p->tiling.channels;
+        fetch_ahead(slot + STRIP_GY * CRN_COLUMN_THREADS, p->gy, at);
         if (!p->alone)
             fetch_ahead(slot + STRIP_X * CRN_COLUMN_THREADS, p->x, at);
-        fetch_ahead(slot + STRIP_GY * CRN_COLUMN_THREADS, p->gy, at);
         if (p->other)
             fetch_ahead(slot + STRIP_OTHER * CRN_COLUMN_THREADS, p->other, at);
     }
@@ -220,58 +244,56 @@ CRN_DEVICE void strip_ask(const crn_row_norm_args *CRN_RESTRICT p, const strip_o
 CRN_DEVICE void strip_statistics(const crn_row_norm_args *CRN_RESTRICT p, uint32_t ahead,
                                  strip_own *own) {
     uint32_t row = own->row + ahead * p->tiling.groups;
-    if (own->left <= ahead || p->alone)
+    if (own->left <= ahead)
         return;
     own->next_mean = p->centred ? p->mean[row] : 0;
     own->next_inverse = p->inverse[row];
 }
 
-/* Add a pack to the sums of the columns; the partials of the sums over the row. */
-CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot, strip_own *own,
-                           float *total, float *along) {
-    float sum = 0, product = 0;
-    pack gradient = open(slot[STRIP_GY * CRN_COLUMN_THREADS]);
-    if (p->alone) {
-        EACH(k) {
-            own->of_result.at[k] += gradient.at[k];
-        }
-        return;
-    }
-    own->mean = own->next_mean;
-    own->inverse = own->next_inverse;
+/* Add a pack to the sums of the columns, and make its own sums for those over the row. */
+CRN_DEVICE void strip_load(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot, const float *s,
+                           uint32_t t, strip_own *own) {
+    float inverse = own->next_inverse, offset = -own->next_mean * inverse;
+    float total = 0, along = 0;
+    own->inverse = inverse;
     strip_statistics(p, 1, own);
     pack value = open(slot[STRIP_X * CRN_COLUMN_THREADS]);
-    EACH(k) {
-        float away = (value.at[k] - own->mean) * own->inverse;
-        float weighted = gradient.at[k] * own->gamma.at[k];
-        own->of_beta.at[k] += gradient.at[k];
-        own->of_gamma.at[k] = crn_fma(gradient.at[k], away, own->of_gamma.at[k]);
-        sum += weighted;
-        product = crn_fma(weighted, away, product);
-    }
-    *total = sum;
-    *along = product;
-}
-
-/* gx = (g - shift - xhat * slope) / deviation, and what is added to it; add it to its sums. */
-CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot,
-                            strip_own *own, float shift, float slope) {
-    pack value = open(slot[STRIP_X * CRN_COLUMN_THREADS]);
     pack gradient = open(slot[STRIP_GY * CRN_COLUMN_THREADS]);
     EACH(k) {
-        float away = (value.at[k] - own->mean) * own->inverse;
-        float weighted = gradient.at[k] * own->gamma.at[k];
-        value.at[k] = own->inverse * (weighted - shift - away * slope);
+        float away = crn_fma(value.at[k], inverse, offset);
+        float weighted = gradient.at[k] * strip_kept(s, t, k);
+        own->of_beta.at[k] += gradient.at[k];
+        own->of_gamma.at[k] = crn_fma(gradient.at[k], away, own->of_gamma.at[k]);
+        total += weighted;
+        along = crn_fma(weighted, away, along);
+        own->away.at[k] = away;
+        own->weighted.at[k] = weighted;
+    }
+    own->sums[0] = total;
+    own->sums[1] = along;
+}
+
+/* The same where only the sums of the columns are wanted. */
+CRN_DEVICE void strip_add(const raw *slot, strip_own *own) {
+    pack gradient = open(slot[STRIP_GY * CRN_COLUMN_THREADS]);
+    EACH(k) {
+        own->of_result.at[k] += gradient.at[k];
+    }
+}
+
+/* gx = (weighted - total - away * along) / deviation, and what is added to it; add it to its sums.
+ */
+CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, const raw *slot,
+                            strip_own *own, float total, float along) {
+    float shift = -own->inverse * total, slope = -own->inverse * along;
+    pack value;
+    EACH(k) {
+        value.at[k] =
+            crn_fma(own->weighted.at[k], own->inverse, crn_fma(own->away.at[k], slope, shift));
     }
     raw made = pack_up(value);
-    if (p->other) {
-        pack added = open(slot[STRIP_OTHER * CRN_COLUMN_THREADS]);
-        value = open(made);
-        EACH(k) {
-            value.at[k] += added.at[k];
-        }
-        made = pack_up(value);
-    }
+    if (p->other)
+        made = add_stored(made, slot[STRIP_OTHER * CRN_COLUMN_THREADS]);
     store(p->gx, own->at, made);
     if (p->gsum) {
         value = open(made);
@@ -281,18 +303,15 @@ CRN_DEVICE void strip_write(const crn_row_norm_args *CRN_RESTRICT p, const raw *
     }
 }
 
-/* Both sums over a row, of what its warps wrote; four are read at once. */
+/* Both sums over a row, of what its warps wrote; places without a warp have zeros. */
 CRN_DEVICE void strip_sums(const crn_row_norm_args *CRN_RESTRICT p, const float *partials,
                            float *total, float *along) {
-    uint32_t warps = p->tiling.lanes / 32;
     float first = 0, second = 0;
     CRN_UNROLL for (uint32_t warp = 0; warp < 4; warp++) {
-        if (warp < warps) {
-            first += partials[2 * warp];
-            second += partials[2 * warp + 1];
-        }
+        first += partials[2 * warp];
+        second += partials[2 * warp + 1];
     }
-    for (uint32_t warp = 4; warp < warps; warp++) {
+    CRN_UNROLL_BY(1) for (uint32_t warp = 4; warp < p->tiling.lanes / 32; warp++) {
         first += partials[2 * warp];
         second += partials[2 * warp + 1];
     }
@@ -303,6 +322,7 @@ CRN_DEVICE void strip_sums(const crn_row_norm_args *CRN_RESTRICT p, const float 
 /* Sums of columns, `strip_apart` floats apart in shared memory, so that neither side has conflicts.
  */
 #define strip_apart (CRN_COLUMN_THREADS + 32 / PACK)
+#define strip_places 128 /* for the sums over the rows of a turn */
 
 CRN_DEVICE void strip_columns(const crn_row_norm_args *CRN_RESTRICT p, const float *s, uint32_t t,
                               float *to) {
@@ -314,64 +334,75 @@ CRN_DEVICE void strip_columns(const crn_row_norm_args *CRN_RESTRICT p, const flo
     }
 }
 
+/* Go on to the next turn. */
+CRN_DEVICE void strip_next(const crn_row_norm_args *CRN_RESTRICT p, strip_own *own) {
+    own->left -= own->left > 0;
+    own->row += p->tiling.groups;
+    own->at += (size_t)p->tiling.groups * p->tiling.channels;
+}
+
 /* x, gy, mean, inverse (, other) -> gx, partial */
 CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
     CRN_SHARED_ALL(raw, strip_slots, CRN_STRIP_STAGES * STRIP_OPERANDS * CRN_COLUMN_THREADS);
     CRN_SHARED(float, s, PACK *strip_apart);
-    CRN_SHARED(float, sums, CRN_COLUMN_THREADS);
-    CRN_SHARED(float, products, CRN_COLUMN_THREADS);
-    CRN_SHARED(float, partials,
-               4 * CRN_COLUMN_THREADS / 32); /* of this turn and of the one before */
+    CRN_SHARED(float, partials, 2 * strip_places); /* of this turn and of the one before */
     CRN_KEPT(strip_own, own, 1);
     uint32_t begin = g.x * p->tiling.strip,
              end = crn_min_u32(begin + p->tiling.strip, p->tiling.rows);
-    uint32_t turn = 0, stage = 0, last = CRN_STRIP_STAGES - 1; /* last: the stage before */
+    uint32_t turns = (end - begin + p->tiling.groups - 1) / p->tiling.groups, place = 0;
+    uint32_t stage = 0, last = (CRN_STRIP_STAGES - 1) * strip_stage; /* last: the stage before */
     float share = 1 / (float)p->tiling.channels;
     uint32_t arrays = p->alone ? 1 : 3;
     float *partial =
         p->partial ? (float *)p->partial + (size_t)g.x * arrays * p->tiling.channels : (float *)0;
     CRN_EACH_THREAD(t) {
-        strip_place(p, begin, end, t, CRN_OWN(own, t));
+        strip_place(p, begin, end, t, CRN_OWN(own, t), s);
         for (uint32_t i = 0; i + 1 < CRN_STRIP_STAGES; i++)
-            strip_ask(p, CRN_OWN(own, t), i, strip_slot(strip_slots, i, t));
-        strip_statistics(p, 0, CRN_OWN(own, t));
+            strip_ask(p, CRN_OWN(own, t), i, strip_slots + i * strip_stage + t);
+        if (!p->alone)
+            strip_statistics(p, 0, CRN_OWN(own, t));
+        for (uint32_t i = t; i < 2 * strip_places; i += g.threads)
+            partials[i] = 0;
     }
-    for (uint32_t from = begin; from < end; from += p->tiling.groups) {
+    CRN_BARRIER();
+    for (; p->alone && turns > 0; turns--) {
         CRN_EACH_THREAD(t) {
-            float total = 0, along = 0;
             CRN_COPIES_WAIT(CRN_STRIP_STAGES - 2);
             if (CRN_OWN(own, t)->left > 0)
-                strip_load(p, strip_slot(strip_slots, stage, t), CRN_OWN(own, t), &total, &along);
-            strip_ask(p, CRN_OWN(own, t), CRN_STRIP_STAGES - 1, strip_slot(strip_slots, last, t));
-            sums[t] = total;
-            products[t] = along;
+                strip_add(strip_slots + stage + t, CRN_OWN(own, t));
+            strip_ask(p, CRN_OWN(own, t), CRN_STRIP_STAGES - 1, strip_slots + last + t);
+            strip_next(p, CRN_OWN(own, t));
         }
-        CRN_WARP_BARRIER();
+        last = stage;
+        stage = strip_after(stage);
+    }
+    for (; turns > 0; turns--) {
         CRN_EACH_THREAD(t) {
-            float total = crn_add_warp(sums, t), along = crn_add_warp(products, t);
-            if (t % 32 == 0) {
-                partials[turn + t / 16] = total;
-                partials[turn + t / 16 + 1] = along;
-            }
+            strip_own *mine = CRN_OWN(own, t);
+            CRN_COPIES_WAIT(CRN_STRIP_STAGES - 2);
+            mine->sums[0] = mine->sums[1] = 0;
+            if (mine->left > 0)
+                strip_load(p, strip_slots + stage + t, s, t, mine);
+            strip_ask(p, mine, CRN_STRIP_STAGES - 1, strip_slots + last + t);
+        }
+        CRN_EACH_THREAD(t) {
+            float sum = crn_add_warp_pair(CRN_OWN(own, t)->sums, sizeof(strip_own), t);
+            if (t % 16 == 0)
+                partials[place + CRN_OWN(own, t)->sums_to] = sum;
         }
         CRN_BARRIER();
         CRN_EACH_THREAD(t) {
             strip_own *mine = CRN_OWN(own, t);
-            if (mine->left == 0)
-                continue;
-            if (p->gx) {
-                float total, along;
-                strip_sums(p, partials + turn + 2 * mine->warp, &total, &along);
-                strip_write(p, strip_slot(strip_slots, stage, t), mine,
-                            p->centred ? total * share : 0, along * share);
-            }
-            mine->left--;
-            mine->row += p->tiling.groups;
-            mine->at += (size_t)p->tiling.groups * p->tiling.channels;
+            float total, along;
+            strip_sums(p, partials + place + mine->sums_at, &total, &along);
+            if (mine->left > 0 && p->gx)
+                strip_write(p, strip_slots + stage + t, mine, p->centred ? total * share : 0,
+                            along * share);
+            strip_next(p, mine);
         }
         last = stage;
-        stage = stage + 1 == CRN_STRIP_STAGES ? 0 : stage + 1;
-        turn = 2 * CRN_COLUMN_THREADS / 32 - turn;
+        stage = strip_after(stage);
+        place = strip_places - place;
     }
     for (uint32_t array = 0; array < arrays && p->partial; array++) {
         if (array == 2 && !p->gsum)
@@ -394,16 +425,23 @@ CRN_KERNEL_OF(FORM(row_norm_bwd), crn_row_norm_args, CRN_COLUMN_THREADS, 2) {
 #undef HELD_CASES
 #undef HELD_COLUMN
 #undef strip_apart
+#undef strip_stage
+#undef strip_kept
+#undef strip_places
 
 #undef strip_own
 #undef strip_place
-#undef strip_slot
+#undef strip_keep
+#undef strip_after
 #undef strip_slots
 #undef strip_ask
 #undef strip_statistics
 #undef strip_load
 #undef strip_write
 #undef strip_sums
+#undef strip_fours
+#undef strip_add
+#undef strip_next
 #undef strip_columns
 #undef held_sum
 #undef held_barrier

@@ -15,6 +15,7 @@
 #define fetch_ahead FORM(fetch_ahead)
 #define open FORM(open)
 #define pack_up FORM(pack_up)
+#define add_stored FORM(add_stored)
 #define store FORM(store)
 #define get FORM(get)
 #define get_one FORM(get_one)
@@ -144,6 +145,20 @@ CRN_DEVICE raw pack_up(pack value) {
         put_one(packed.at, k, value.at[k]);
     }
     return packed;
+#endif
+}
+
+/* The sum of two packs, rounded as it is stored. */
+CRN_DEVICE raw add_stored(raw a, raw b) {
+#if defined(__CUDACC__) && PACK == 8
+    return make_uint4(crn_add_bf16_pair(a.x, b.x), crn_add_bf16_pair(a.y, b.y),
+                      crn_add_bf16_pair(a.z, b.z), crn_add_bf16_pair(a.w, b.w));
+#else
+    pack sum = open(a), more = open(b);
+    EACH(k) {
+        sum.at[k] += more.at[k];
+    }
+    return pack_up(sum);
 #endif
 }
 

@@ -9,6 +9,7 @@
 #undef fetch_ahead
 #undef open
 #undef pack_up
+#undef add_stored
 #undef store
 #undef get
 #undef get_one
