@@ -78,9 +78,20 @@ static int by_cost(const void *a, const void *b) {
                             : (x->first > y->first) - (x->first < y->first);
 }
 
+/* The implementation that plans use: the fastest that needs no more workspace than the first. */
+static cairn_implementation usual(const cairn_costs *costs, cairn_id op) {
+    uint32_t count;
+    const cairn_implementation *list = cairn_costs_op(costs, op, &count), *best = list;
+    for (uint32_t k = 1; k < count; k++) {
+        if (list[k].workspace_bytes <= list->workspace_bytes && list[k].time_ns < best->time_ns)
+            best = &list[k];
+    }
+    return *best;
+}
+
 /* One group per op, which equal neighbours then join. */
 static cairn_status gather(profile *p) {
-    uint32_t ops = cairn_graph_op_count(p->model.graph), known;
+    uint32_t ops = cairn_graph_op_count(p->model.graph);
     p->groups = calloc(ops + 1, sizeof *p->groups);
     if (p->groups == NULL)
         return CAIRN_ENOMEM;
@@ -89,8 +100,7 @@ static cairn_status gather(profile *p) {
         cairn_status status = cairn_op_signature(p->model.graph, o, &text);
         if (status != CAIRN_OK)
             return status;
-        p->groups[p->group_count++] =
-            (group){text, o, 1, *cairn_costs_op(p->model.costs, o, &known)};
+        p->groups[p->group_count++] = (group){text, o, 1, usual(p->model.costs, o)};
         p->total_ns += p->groups[o].cost.time_ns;
     }
     qsort(p->groups, ops, sizeof *p->groups, by_signature);

@@ -65,29 +65,11 @@ static cairn_status make_groups(crn_profiler *p, profile_round *r) {
 
 /* ---- Steps ---- */
 
-/* If the fastest step with a clock takes longer than one without, all times are reduced by that
- * share. */
-static int64_t share_of(const crn_profiler *p, int64_t time) {
-    if (p->whole_ns == 0 || p->timed_ns <= p->whole_ns || time <= 0)
-        return time;
-    return (int64_t)crn_mul_div_up((uint64_t)time, (uint64_t)p->whole_ns, (uint64_t)p->timed_ns);
-}
-
-static int64_t time_of_all(const cairn_exec *exec) {
-    int64_t all = 0;
-    for (uint32_t i = 0; i < exec->program.count; i++)
-        all = crn_add_time(all, exec->times[i]);
-    return all;
-}
-
 /* Turn the times of actions into one sample for each group: the mean over its runs in this step. */
-static void count_step(crn_profiler *p, profile_round *r, const cairn_exec *exec, uint32_t *runs) {
+static void count_step(profile_round *r, const cairn_exec *exec, uint32_t *runs) {
     int64_t *samples = r->samples + (size_t)r->counted * r->group_count;
     uint32_t group = CRN_NO_NAME;
     memset(runs, 0, r->group_count * sizeof *runs);
-    if (r->implementation == 0 && !r->again &&
-        (p->timed_ns == 0 || time_of_all(exec) < p->timed_ns))
-        p->timed_ns = time_of_all(exec);
     for (uint32_t i = 0; i < exec->program.count; i++) {
         const crn_action *action = &exec->program.actions[i];
         if (action->kind == CAIRN_STEP_RUN) {
@@ -117,7 +99,7 @@ static cairn_status run_steps(crn_profiler *p, profile_round *r, cairn_exec *exe
         int64_t after = crn_exec_clock();
         if (i >= WARMUPS) {
             r->updates[r->counted] = after - before;
-            count_step(p, r, exec, runs);
+            count_step(r, exec, runs);
         }
         if (p->options.progress != NULL &&
             !p->options.progress(p->options.progress_context, ++p->steps_done, p->steps_total))
@@ -190,7 +172,7 @@ static cairn_status gather(crn_profiler *p, profile_round *r) {
     CRN_TAKE(&p->memory, times, r->counted);
     for (uint32_t g = 0; g < r->group_count; g++) {
         for (uint32_t i = 0; i < r->counted; i++)
-            times[i] = share_of(p, r->samples[(size_t)i * r->group_count + g]);
+            times[i] = r->samples[(size_t)i * r->group_count + g];
         found[g] = crn_profile_spread(times, r->counted);
     }
     return keep_times(p, r, found);
@@ -207,29 +189,6 @@ static cairn_status measure_with(crn_profiler *p, profile_round *r, cairn_exec *
         crn_profile_link(exec, p->origin);
     }
     return gather(p, r);
-}
-
-/* How long a recorded step takes without a clock in it: the median. */
-static cairn_status measure_whole(crn_profiler *p, const cairn_solution *solution) {
-    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
-    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
-    cairn_exec *exec;
-    int64_t times[REPETITIONS];
-    options.learning_rate = 0;
-    CRN_TRY(
-        crn_exec_create(p->graph, p->device, p->costs, solution, &options, false, &exec, p->err));
-    cairn_status status = CAIRN_OK;
-    for (uint32_t i = 0; i < WARMUPS + REPETITIONS && status == CAIRN_OK; i++) {
-        status = cairn_exec_fill(exec, i, p->err);
-        if (status == CAIRN_OK)
-            status = cairn_exec_run(exec, i, &result, p->err);
-        if (i >= WARMUPS)
-            times[i - WARMUPS] = result.time_ns;
-    }
-    if (status == CAIRN_OK)
-        p->whole_ns = crn_profile_spread(times, REPETITIONS).time_ns;
-    cairn_exec_destroy(exec);
-    return status;
 }
 
 static cairn_status measure_round(crn_profiler *p, const cairn_solution *solution,
@@ -268,6 +227,72 @@ static cairn_status measure_again(crn_profiler *p, const cairn_solution *solutio
     return status;
 }
 
+/* ---- The whole step ---- */
+
+/* The median time of a recorded step without a clock in it. It follows as many steps that do not
+ * count, in which a GPU becomes warm and slower. */
+static cairn_status time_step(const crn_profiler *p, const cairn_solution *solution, int64_t *out) {
+    cairn_exec_options options = CAIRN_EXEC_OPTIONS_INIT;
+    cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
+    cairn_exec *exec;
+    int64_t times[REPETITIONS];
+    options.learning_rate = 0;
+    CRN_TRY(
+        crn_exec_create(p->graph, p->device, p->costs, solution, &options, false, &exec, p->err));
+    cairn_status status = CAIRN_OK;
+    for (uint32_t i = 0; i < 2 * REPETITIONS && status == CAIRN_OK; i++) {
+        status = cairn_exec_fill(exec, i, p->err);
+        if (status == CAIRN_OK)
+            status = cairn_exec_run(exec, i, &result, p->err);
+        times[i % REPETITIONS] = result.time_ns;
+    }
+    *out = crn_profile_spread(times, REPETITIONS).time_ns;
+    cairn_exec_destroy(exec);
+    return status;
+}
+
+static int64_t stretched(int64_t time, int64_t measured, int64_t added_up) {
+    return (int64_t)crn_mul_div_up((uint64_t)CRN_MAX(time, 0), (uint64_t)measured,
+                                   (uint64_t)added_up);
+}
+
+/* Multiply all times of an op by measured / added_up. */
+static cairn_status stretch_op(crn_profiler *p, cairn_id op, int64_t measured, int64_t added_up) {
+    cairn_implementation list[CRN_MOST_CHOICES];
+    uint32_t choices;
+    const cairn_implementation *known = cairn_costs_op(p->costs, op, &choices);
+    if (choices == 0 || choices > CRN_LENGTH(list))
+        return CAIRN_OK;
+    int64_t saving = known->time_ns - crn_costs_again_ns(p->costs, op, 0);
+    memcpy(list, known, choices * sizeof *list);
+    for (uint32_t k = 0; k < choices; k++) {
+        list[k].time_ns = stretched(list[k].time_ns, measured, added_up);
+        list[k].low_ns = stretched(list[k].low_ns, measured, added_up);
+        list[k].high_ns = stretched(list[k].high_ns, measured, added_up);
+    }
+    CRN_TRY(cairn_costs_set_op(p->costs, op, list, choices));
+    crn_costs_set_again(p->costs, op, stretched(saving, measured, added_up));
+    return CAIRN_OK;
+}
+
+/* Run the implementations that a plan uses together, without a clock, and make the times add up to
+ * that step. They come from rounds in which the GPU was not equally warm, with the time that a
+ * clock takes, and of several implementations the one that seems fastest is often one whose
+ * measurement erred. */
+static cairn_status add_up_to_step(crn_profiler *p) {
+    cairn_solution *best;
+    int64_t measured = 0;
+    CRN_TRY(crn_profile_plan(p, &best));
+    int64_t added_up = best->sim->summary->time_ns;
+    cairn_status status = time_step(p, best, &measured);
+    cairn_solution_destroy(best);
+    if (added_up <= 0 || measured <= 0)
+        return status;
+    for (cairn_id o = 0; o < cairn_graph_op_count(p->graph) && status == CAIRN_OK; o++)
+        status = stretch_op(p, o, measured, added_up);
+    return status;
+}
+
 /* The largest number of implementations of an op. */
 static uint32_t most_implementations(const crn_profiler *p) {
     uint32_t most = 1, count;
@@ -285,12 +310,12 @@ static cairn_status measure(crn_profiler *p) {
     CRN_TRY(crn_profile_plan(p, &solution));
     p->steps_total = (rounds + again) * (WARMUPS + p->options.repetitions);
     cairn_status status = CAIRN_OK;
-    if (p->device->backend->times_recordings)
-        status = measure_whole(p, solution);
     for (uint32_t k = 0; k < rounds && status == CAIRN_OK; k++)
         status = measure_implementation(p, solution, k);
     if (again && status == CAIRN_OK)
         status = measure_again(p, solution);
+    if (p->device->backend->times_recordings && status == CAIRN_OK)
+        status = add_up_to_step(p);
     cairn_solution_destroy(solution);
     return status;
 }

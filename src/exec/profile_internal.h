@@ -12,8 +12,6 @@ typedef struct crn_profiler {
     cairn_costs_origin *origin;
     cairn_error *err;
     crn_arena memory;
-    int64_t whole_ns; /* of a step without a clock; 0: the clock makes no difference */
-    int64_t timed_ns; /* of the fastest step with a clock, with the same implementations */
     uint32_t steps_done, steps_total; /* for the progress callback */
 } crn_profiler;
 
