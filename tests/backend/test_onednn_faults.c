@@ -1,5 +1,6 @@
-/* test_onednn_faults.c: every call of oneDNN fails once, in a step of a network on the backend cpu:
- * then the step says so, or another implementation gives the same loss up to rounding.
+/* test_onednn_faults.c: every call of oneDNN fails once, in a step of a network on the backend cpu,
+ * in fp32 and in bf16: then the step says so, or another implementation gives the same loss up to
+ * rounding.
  *
  * The calls are wrapped by the linker: see CMakeLists.txt. */
 #include "backend/cpu/dnnl_interface.h"
@@ -81,7 +82,30 @@ static cairn_graph *small_network(void) {
     return graph;
 }
 
-static cairn_status run(const cairn_graph *graph, float *loss, cairn_error *err) {
+/* Linear layers on tokens, attention between them, and the last layer with its loss. */
+static cairn_graph *small_transformer(void) {
+    cairn_builder *b;
+    cairn_graph *forward, *graph;
+    cairn_error err = {0};
+    const uint32_t tokens[] = {2, 8}, words = 24, width = 16;
+    CHECK_OK(cairn_builder_create(NULL, "small", &b), &err);
+    cairn_id input = crn_build_tokens(b, "input", 2, tokens);
+    cairn_id label = crn_build_label(b, "label", 2, tokens);
+    cairn_id weight = crn_build_parameter(b, "words", 2, (uint32_t[]){words, width});
+    cairn_id x = crn_build_embedding(b, "embedding", input, weight, 0.1);
+    cairn_id y = crn_build_linear(b, "qkv", crn_build_layer_norm(b, "norm", x, 1e-5), 3 * width);
+    y = crn_build_linear(b, "out", crn_build_attention(b, "attention", y, 2, 2, true), width);
+    x = crn_build_add(b, "sum", x, y);
+    x = crn_build_linear_with(b, "head", x, weight, CAIRN_NONE, 0);
+    crn_build_token_cross_entropy(b, "loss", x, label, 0);
+    CHECK_OK(cairn_builder_finish(b, &forward, &err), &err);
+    CHECK_OK(cairn_graph_differentiate(forward, NULL, &graph, &err), &err);
+    cairn_builder_destroy(b);
+    cairn_graph_destroy(forward);
+    return graph;
+}
+
+static cairn_status run(const cairn_graph *graph, cairn_math math, float *loss, cairn_error *err) {
     cairn_device_options how = CAIRN_DEVICE_OPTIONS_INIT;
     cairn_device *device = NULL;
     cairn_costs *costs = NULL;
@@ -89,6 +113,7 @@ static cairn_status run(const cairn_graph *graph, float *loss, cairn_error *err)
     cairn_exec *exec = NULL;
     cairn_exec_result result = CAIRN_EXEC_RESULT_INIT;
     how.threads = 1;
+    how.math = math;
     cairn_status status = cairn_device_open("cpu", &how, &device, err);
     if (status == CAIRN_OK)
         status = cairn_bind(graph, device, &costs, err);
@@ -108,26 +133,41 @@ static cairn_status run(const cairn_graph *graph, float *loss, cairn_error *err)
     return status;
 }
 
-int main(void) {
-    cairn_graph *graph = small_network();
+static void fail_each_call(cairn_graph *graph, cairn_math math, float tolerance) {
     cairn_error err = {0};
     float usual, loss;
     long k = 0, told = 0;
-    CHECK_OK(run(graph, &usual, &err), &err);
+    CHECK_OK(run(graph, math, &usual, &err), &err);
     do {
         err = (cairn_error){0};
         failed = false;
         calls_left = ++k;
-        cairn_status status = run(graph, &loss, &err);
+        cairn_status status = run(graph, math, &loss, &err);
         calls_left = 0;
         if (status == CAIRN_OK)
-            CHECK(fabsf(loss - usual) < 1e-4f);
+            CHECK(fabsf(loss - usual) < tolerance);
         else
             CHECK(failed && err.status == status && err.message[0] != '\0');
         told += status != CAIRN_OK;
     } while (failed);
-    printf("%ld calls, %ld failures told\n", k - 1, told);
+    printf("%s: %ld calls, %ld failures told\n", math == CAIRN_MATH_BF16 ? "bf16" : "fp32", k - 1,
+           told);
     CHECK(told > 10 && told < k - 1);
     cairn_graph_destroy(graph);
+}
+
+static bool has_bf16(void) {
+    cairn_device_options how = CAIRN_DEVICE_OPTIONS_INIT;
+    cairn_device *device = NULL;
+    how.math = CAIRN_MATH_BF16;
+    bool has = cairn_device_open("cpu", &how, &device, NULL) == CAIRN_OK;
+    cairn_device_close(device);
+    return has;
+}
+
+int main(void) {
+    fail_each_call(small_network(), CAIRN_MATH_FP32, 1e-4f);
+    if (has_bf16())
+        fail_each_call(small_transformer(), CAIRN_MATH_BF16, 0.02f);
     return check_result();
 }
