@@ -25,6 +25,8 @@ from ._real import random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _UNITED = ("cuda",)  # where compilers are fast enough to try one more form of some kernels
+_SMALL = 3  # ops of a group that may run one by one
+_MUST_GAIN = {_inductor.OneByOne.name: 1.25}  # forms that need more memory: how many times as fast as another they must be
 _SHAPES = ("aten.view", "aten.reshape", "aten._unsafe_view")
 
 
@@ -108,8 +110,16 @@ class Kernel:
 
 
 def _forms_of(graph, given):
-    """Forms of a graph besides Inductor's."""
-    return _rows.forms_of(graph) + _pools.forms_of(graph) if given and _rows.available(given[0].device) else []
+    """Forms of a graph besides Inductor's. On a processor the ops of a small group may be faster one by one: sums over rows.
+    Groups that are all pointwise never are, and could not write over what they read."""
+    if not given:
+        return []
+    if _rows.available(given[0].device):
+        return _rows.forms_of(graph) + _pools.forms_of(graph)
+    ops = [n.target for n in graph.nodes if n.op == "call_function" and not getattr(n.target, "is_view", False)]
+    small = len(ops) <= _SMALL and not any("inductor" in str(op) for op in ops)
+    whole = any(torch.Tag.pointwise not in getattr(op, "tags", (torch.Tag.pointwise,)) for op in ops)
+    return [_inductor.OneByOne(graph)] if given[0].device.type == "cpu" and small and whole else []
 
 
 class _Form:
@@ -150,7 +160,8 @@ def choose_forms(kernels, table, learn, pairs=()):
     for kernel in kernels:
         if not kernel.chosen:
             kernel.times = {form.name: time_of(form) for form in kernel.forms}
-            kernel.form, kernel.chosen = min(kernel.forms, key=lambda form: kernel.times[form.name]), True
+            weight = lambda form: kernel.times[form.name] * _MUST_GAIN.get(form.name, 1)
+            kernel.form, kernel.chosen = min(kernel.forms, key=weight), True
     fixed: set = set()
     for pair in pairs:
         pair.choose(time_of, table, fixed)

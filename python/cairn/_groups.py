@@ -35,7 +35,7 @@ _SOLO = {"prims._low_memory_max_pool_with_offsets", "aten.max_pool2d_with_indice
 
 _INSIDE = {"prims._low_memory_max_pool_offsets_to_indices", "aten.empty_strided"}  # what such a group computes itself
 
-WIDE, WIDEST = 4, 6  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
+WIDE, WIDEST = 4, 5  # the most large tensors that a merged group reads and writes; where a kernel of ours makes it
 SMALL = 16  # a tensor this many times smaller than another counts as nothing beside it
 UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
 _UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}

@@ -207,20 +207,44 @@ def _is_lowering(error):
 
 
 class OneByOne:
-    """A graph as a function of a list of tensors, whose ops run one after the other."""
+    """A graph as a function of a list of tensors, whose ops run one after the other as PyTorch has them. The same interface
+    as Form. Results are new memory: an op allocates its result itself."""
+    name = "aten"
 
     def __init__(self, graph):
         self._call = fx.GraphModule({}, graph)
-        self._places = [n.meta["val"] for n in next(iter(graph.find_nodes(op="output"))).args[0]]
+        self._likes = [n.meta["val"] for n in next(iter(graph.find_nodes(op="output"))).args[0]]
 
     def __call__(self, arguments):
+        taken = {_place_of(argument) for argument in arguments}
         with torch.no_grad():
-            return [self._as_planned(*both) for both in zip(self._call(*arguments), self._places)]
+            return [self._as_planned(*both, taken) for both in zip(self._call(*arguments), self._likes)]
 
     @staticmethod
-    def _as_planned(made, like):
-        """A new tensor with the planned strides."""
-        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=made.device).copy_(made)
+    def _as_planned(made, like, taken):
+        """A tensor with the planned strides in memory of its own."""
+        whole = made.storage_offset() == 0 and made.untyped_storage().nbytes() == like.untyped_storage().nbytes()
+        if not whole or made.stride() != like.stride() or _place_of(made) in taken:
+            made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=made.device).copy_(made)
+        taken.add(_place_of(made))
+        return made
+
+    def compile(self):
+        return self
+
+    def placeable(self):
+        return set()
+
+    def may_be_over(self, result, argument):
+        return False
+
+    def onto(self, destinations, arguments):
+        assert all(destination is None for destination in destinations)
+        return self(arguments)
+
+
+def _place_of(tensor):
+    return tensor.untyped_storage().data_ptr()
 
 
 class Form:

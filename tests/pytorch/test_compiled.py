@@ -361,6 +361,71 @@ class Table(unittest.TestCase):
             self.assertEqual(first.figures, {"a": (4, 64, "aten"), "b": (3, 0, "aten")})
 
 
+class Biased(nn.Module):
+    """The gradient of the bias is a sum over rows, which PyTorch makes in half of the time of Inductor's C++."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64 if k == 0 else 128, 128) for k in range(5))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x.square().mean()
+
+
+@unittest.skipIf(torch.cuda.is_available(), "forms of a processor")
+class Forms(unittest.TestCase):
+    def sums(self, planner):
+        """The kernels of a step that are a sum alone."""
+        kernels = {op.node.target: True for op in planner.joint.ops if _compiled.is_kernel(op)}
+        return [k for k in kernels if len(k.forms) > 1]
+
+    def test_fastest(self):
+        """The form is taken that takes less time, but ops one by one only where they are much faster; another process with
+        the same costs takes the same and measures nothing."""
+        torch.manual_seed(0)
+        model, x = Biased(), (torch.randn(2048, 64),)
+        measure = _costs._measure_cpu
+
+        def measured(seconds, missing, table):
+            measure(missing, table)
+            for signature in missing:
+                if ".aten" in signature or ".inductor" in signature:
+                    table.figures[signature] = (seconds[".aten" in signature], *table.figures[signature][1:])
+        for seconds, name in (((1000, 500), "aten"), ((1000, 900), "inductor"), ((500, 1000), "inductor")):
+            with tempfile.TemporaryDirectory() as folder:
+                options = dict(costs=os.path.join(folder, "costs.json"))
+                with unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                        unittest.mock.patch.object(_costs, "_measure_cpu", functools.partial(measured, seconds)):
+                    first = planner_of(model, x, **options)
+                with unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                        unittest.mock.patch.object(_costs, "_measure_cpu", side_effect=AssertionError):
+                    second = planner_of(model, x, **options)
+            for planner in (first, second):
+                self.assertGreater(len(self.sums(planner)), 0)
+                self.assertEqual({k.form.name for k in self.sums(planner)}, {name})
+            self.assertEqual(first.smallest(), second.smallest())
+
+    def test_bits(self):
+        """Ops one by one are as near to eager as the others, with the same bits at every budget, in an arena too."""
+        def last(kernels, *_):
+            for kernel in kernels:
+                kernel.form, kernel.chosen = kernel.forms[-1], True
+        torch.manual_seed(0)
+        model, x = Biased(), (torch.randn(2048, 64),)
+        plain = copy.deepcopy(model)
+        expected = train(plain, plain, x, steps=1)
+        with unittest.mock.patch.object(_compiled, "choose_forms", last), \
+                unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            backend = cairn.backend(**MODE)
+            found = with_cairn(model, x, backend, steps=1)
+            self.assertEqual({k.form.name for k in self.sums(backend.planners[0])}, {"aten"})
+            torch.testing.assert_close(found[1][0], expected[1][0])
+            for options in (dict(budget="85%"), dict(budget="85%", arena=True), dict(arena=True)):
+                self.assertTrue(same(found, with_cairn(model, x, cairn.backend(**MODE, **options), steps=1)))
+
+
 class Load(unittest.TestCase):
     """Times under load, with a clock in place of a GPU's events."""
 
