@@ -19,11 +19,11 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms
   warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches; at the end
 
-Every row runs in a process of its own, the ten budgets in two. A row of Cairn with a budget may take 2% more than that from
-PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null). First everything is
-compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other; then Cairn measures
-and times, under the same lock. So nobody times while another compiles a step of PyTorch's or runs one. A row that fails
-says why, and the others go on. Memory is of everything that is allocated, weights included.
+Every row runs in a process of its own, but those of Cairn of one network, which follow each other. A row with a budget may
+take 2% more than that from PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null).
+First everything is compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other;
+then Cairn measures and times, under the same lock. So nobody times while another compiles a step of PyTorch's or runs one. A
+row that fails says why, and the others go on. Memory is of everything that is allocated, weights included.
 
 A run may be made in parts: --resume takes what the log in FOLDER has, and the caches there, and runs the rest. --peaks takes
 the memory of `checkpoint` and `knob` from the log of another run."""
@@ -46,7 +46,6 @@ PEERS = ("graph", "checkpoint", "knob")
 PATIENCE = 200  # seconds after which whoever has compiled goes on, at most
 CAP = 1.02  # of its budget a process may take
 BUDGETS = 10  # at which bits are compared
-PARTS = 2  # processes that do so
 MARK = "ROW "
 
 
@@ -99,6 +98,13 @@ def wait_for(args, name, seconds=2 * PATIENCE):
 
 # ---- what runs in a process of its own ----
 
+def hash_of(torch, tensor):
+    """Of the bits of a tensor; None for what is none."""
+    if not isinstance(tensor, torch.Tensor):
+        return None
+    return hashlib.sha256(tensor.detach().reshape(-1).view(torch.uint8).cpu().numpy()).hexdigest()[:12]
+
+
 class Bench:
     def __init__(self, args):
         import torch
@@ -143,12 +149,12 @@ class Bench:
         return dict(allocated=self.torch.cuda.max_memory_allocated(), reserved=self.torch.cuda.max_memory_reserved(),
                     requested=stats["requested_bytes.all.peak"])
 
-    def milliseconds(self, run, runs=21, tries=3):
+    def milliseconds(self, run, runs=17, tries=3):
         """The median of several runs; the lowest of several medians where runs differ much, because others compile."""
         found = []
         with device_lock(self.args):
             for _ in range(tries):
-                for _ in range(5):
+                for _ in range(3):
                     run()
                 self.sync()
                 times = sorted(self._once(run) for _ in range(runs))
@@ -157,7 +163,7 @@ class Bench:
                     break
         return round(min(found), 3)
 
-    def queued(self, run, runs=10, tries=3):
+    def queued(self, run, runs=8, tries=2):
         """Milliseconds of a step when steps follow each other and nobody waits for each, as in training."""
         with device_lock(self.args):
             return round(min(self._once(lambda: [run() for _ in range(runs)]) for _ in range(tries)) / runs, 3)
@@ -191,8 +197,7 @@ class Bench:
         """A hash of the loss and one of every gradient."""
         self.restore()
         loss = self.step(call)
-        found = [hashlib.sha256(t.detach().reshape(-1).view(self.torch.uint8).cpu().numpy()).hexdigest()[:12]
-                 for t in [loss] + [p.grad for p in self.model.parameters()]]
+        found = [hash_of(self.torch, t) for t in [loss] + [p.grad for p in self.model.parameters()]]
         self.restore()
         return found
 
@@ -261,42 +266,75 @@ def cairn_alone(args):
 
 
 def cairn_rows(args):
-    """Cairn's step of one network without a budget, and what it is made of; or its step in a budget, with a cap."""
+    """Cairn's steps of one network: without a budget, what it is made of, and in its budgets, as far as they are wanted."""
     bench = Bench(args)
-    if args.cap and bench.cuda:  # of what PyTorch takes
-        total = bench.torch.cuda.get_device_properties(0).total_memory
-        bench.torch.cuda.set_per_process_memory_fraction(args.cap / total)
     points = Points(bench, args, cairn_alone(args))
-    if args.bytes:
-        points.run(f"cairn {args.point}", args.bytes)
-        return
-    points.run("cairn none", None)
-    if points.planner is not None and args.job != "plain" and not args.chunks:
-        note(args, f"bits.{args.network}", json.dumps(points.expected))
-        points.about()
+    about = json.loads(wait_for(args, f"about.{args.network}", 0) or "null")
+    if about is None or args.job != "cairn":
+        points.run("cairn none", None)
+        if points.planner is None or args.job != "cairn":
+            return
+        about = points.about()
+    else:
+        points.expected = json.loads(wait_for(args, f"bits.{args.network}", 0) or "null")
+    for name, budget in points.budgets(about["none"], about["smallest"]):
+        points.run(name, budget)
+
+
+class Replays:
+    """One captured step of Cairn's under many plans: both graphs are written again for each, and get what they got first."""
+
+    def __init__(self, bench, cairn):
+        from cairn import _arena, _write
+        self._write, self._writer = _write.boxed, _arena.ArenaWriter
+        self.backend = cairn.backend(None, mode="compiled", arena=True)
+        self._given, self._bench = {}, bench
+        self.backend._compile_forward = self._keeping("forward", self.backend._compile_forward)
+        self.backend._compile_backward = self._keeping("backward", self.backend._compile_backward)
+        call = bench.torch.compile(bench.model, backend=self.backend, fullgraph=True, dynamic=False)
+        bench.step(call)
+        bench.restore()
+        self.planner = self.backend.planners[0]
+
+    def _keeping(self, part, compile_part):
+        def compiled(gm, inputs):
+            call = compile_part(gm, inputs)
+
+            def run(arguments):
+                gradients = len(self.backend.planners[0].joint.tangents)
+                self._given.setdefault(part, arguments[-gradients:] if part == "backward" else list(arguments))
+                return call(arguments)
+            run._boxed_call = True
+            return run
+        return compiled
+
+    def bits(self, plan):
+        """A hash of every result of a step."""
+        joint, results = self.planner.joint, len(self.planner.joint.fwd_out)
+        forward, backward = map(self._write, self._writer(joint, plan).graphs())
+        torch = self._bench.torch
+        with torch.no_grad():
+            made = list(forward(list(self._given["forward"])))
+            found, arguments = [hash_of(torch, t) for t in made[:results]], made[results:] + self._given["backward"]
+            del made
+            found += [hash_of(torch, t) for t in backward(arguments)]
+        self._bench.restore()
+        return found
 
 
 def bits_of_budgets(args):
-    """Steps at budgets from the smallest to no limit, whose attention repeats its bits; every PARTS-th of them."""
+    """Steps at budgets from the smallest to no limit, whose attention repeats its bits."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     bench = Bench(args)
-    torch = bench.torch
-    torch.use_deterministic_algorithms(True)
-    cairn = cairn_alone(args)
-
-    def bits(budget):
-        torch._dynamo.reset()
-        backend = cairn.backend(budget, mode="compiled", arena=True)
-        found = bench.bits(torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False))
-        return found, backend.planners[0], backend.plans[0]
-    expected, planner, plan = bits(None)
-    most, least = plan.peak + planner.reserve, planner.smallest()[0] + planner.reserve
-    for i in range(int(args.point), BUDGETS, PARTS):
-        budget = least + (most - least) * i // BUDGETS
-        found, _, plan = bits(budget)
-        differing = sum(a != b for a, b in zip(found, expected))
-        say(network=args.network, row="cairn bits", point=str(i), budget=budget, reruns=plan.reruns, differing=differing,
-            of=len(found))
+    bench.torch.use_deterministic_algorithms(True)
+    steps = Replays(bench, cairn_alone(args))
+    planner = steps.planner
+    expected, most, least = steps.bits(planner.none()), planner.none_peak(), planner.smallest()[0]
+    for i in range(BUDGETS):
+        plan = planner.within(least + (most - least) * i // BUDGETS)
+        found = steps.bits(plan)
+        say(network=args.network, row="cairn bits", point=str(i), budget=plan.budget + planner.reserve, reruns=plan.reruns,
+            differing=sum(a != b for a, b in zip(found, expected)), of=sum(h is not None for h in found))
 
 
 def warm(args):
@@ -366,24 +404,38 @@ class Points:
         self.planner = self.none = self.expected = None
 
     def run(self, name, budget):
-        """With an arena; without, where that fails, unless it is a budget's turn."""
+        """With an arena and a cap; where that fails, without the cap, or without a budget without the arena."""
         name = name.replace("cairn", "cairn whole") if self.args.chunks else name
         name = name.replace("cairn", "cairn plain") if self.args.job == "plain" else name
-        for arena in (False,) if self.args.job == "plain" else (True,) if budget else (True, False):
+        ways = ((True, True), (True, False)) if budget else ((self.args.job != "plain", False), (False, False))
+        for arena, capped in ways:
+            cap = None
             try:
-                self._run(name, budget, arena)
+                cap = self._cap(budget if capped else None)
+                self._run(name, budget, arena, cap)
                 break
-            except Exception as error:  # `about` needs no step that runs
+            except Exception as error:  # one point must not take the others with it
                 import traceback
                 traceback.print_exc()
-                say(network=self.args.network, row=name, budget=budget, arena=arena, cap=self.args.cap,
+                say(network=self.args.network, row=name, budget=budget, arena=arena, cap=cap,
                     failed=f"{type(error).__name__}: {error}"[:400])
 
-    def _run(self, name, budget, arena):
-        bench, torch = self.bench, self.bench.torch
-        torch._dynamo.reset()
-        bench.clean()
-        extra = torch.cuda.memory_allocated() - bench.before if bench.cuda else 0  # left of a try before
+    def _extra(self):
+        """What is left of the points before."""
+        self.bench.torch._dynamo.reset()
+        self.bench.clean()
+        return self.bench.torch.cuda.memory_allocated() - self.bench.before if self.bench.cuda else 0
+
+    def _cap(self, budget):
+        """Let PyTorch take 2% more than a budget from now on, or all that there is."""
+        torch, cap = self.bench.torch, None if budget is None else int(CAP * (budget + self._extra()))
+        if self.bench.cuda:
+            total = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction(1.0 if cap is None else cap / total)
+        return cap
+
+    def _run(self, name, budget, arena, cap):
+        bench, torch, extra = self.bench, self.bench.torch, self._extra()
         backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
                                      total=bench.cuda, chunks=self.args.chunks)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
@@ -392,8 +444,6 @@ class Points:
         plan = backend.plans[0]
         if budget is None:
             self.expected, self.none, self.planner = bits, plan, backend.planners[0]
-        else:
-            self.expected = json.loads(wait_for(self.args, f"bits.{self.args.network}", 0) or "null")
         with device_lock(self.args):
             bench.clean()
             replay = self.cairn.record(bench.model, call, bench.inputs)
@@ -406,7 +456,7 @@ class Points:
         if arena:
             memory.update(arena=plan.layout.bytes, beside=plan.layout.beside, live=max(plan.step_bytes),
                           largest_beside=largest_beside(plan))
-        say(network=self.args.network, row=name, budget=budget, cap=self.args.cap, ms=milliseconds, queued_ms=queued, **memory,
+        say(network=self.args.network, row=name, budget=budget, cap=cap, ms=milliseconds, queued_ms=queued, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
             bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
             bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
@@ -420,7 +470,7 @@ class Points:
         return self.planner.reserve + self.bench.before
 
     def about(self):
-        """What the step is made of; the step itself goes to a file, to look at without a GPU."""
+        """What the step is made of: a row, which is returned. The step itself goes to a file, to look at without a GPU."""
         ops, planner = self.planner.joint.ops, self.planner
         top = {}
         for op in ops:
@@ -430,11 +480,13 @@ class Points:
                 entry[1] += 1
                 entry[2] = max(entry[2], op.workspace)
         slow = sorted(top.items(), key=lambda item: -item[1][0])[:24]
-        say(network=self.args.network, row="about", ops=len(ops), none=self.none.peak + self.beside(),
-            smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1],
-            least=planner.step.least_memory() + self.beside(),
-            reserve=planner.reserve, before=self.bench.before,
-            slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
+        row = dict(ops=len(ops), none=self.none.peak + self.beside(),
+                   smallest=planner.smallest()[0] + self.beside(), set_by=planner.smallest()[1],
+                   least=planner.step.least_memory() + self.beside(), reserve=planner.reserve, before=self.bench.before,
+                   slow=[(name, round(ns / 1e6, 3), count, space >> 20) for name, (ns, count, space) in slow])
+        note(self.args, f"bits.{self.args.network}", json.dumps(self.expected))
+        note(self.args, f"about.{self.args.network}", json.dumps(row))
+        say(network=self.args.network, row="about", **row)
         kernels = {op.node.target: True for op in ops if op.kind == "node" and hasattr(op.node.target, "forms")}
         say(network=self.args.network, row="forms",
             forms={str(k): {name: round(ns / 1e3, 1) for name, ns in k.times.items()} for k in kernels if k.times})
@@ -444,6 +496,20 @@ class Points:
             for op in {op.node.target: op for op in ops if op.kind == "node" and hasattr(op.node.target, "graph")}.values():
                 time, count, _ = top[str(op.node.target)]
                 print(op.node.target, count, "times", time // count, "ns", op.node.target.graph, file=file)
+        return row
+
+    def budgets(self, most, least):
+        """The points that are wanted, those last that wait for another process."""
+        def peak_of(job):
+            return int(wait_for(self.args, f"peak.{self.args.network}.{job}", PATIENCE) or 0)
+        points = {"half": lambda: (most + least) // 2,
+                  "same": lambda: peak_of("checkpoint") if self.bench.cuda else (most + 2 * least) // 3,
+                  **{f"knob {share}": lambda share=share: peak_of(f"knob{share}") for share in KNOBS},
+                  "smallest": lambda: least}
+        for name in self.args.points.split(","):
+            budget = points[name]() if name in points else 0
+            if budget:
+                yield f"cairn {name}", budget
 
 
 # ---- the run ----
@@ -452,13 +518,23 @@ class Run:
     def __init__(self, args):
         self.args, self.end = args, time.time() + args.limit
         self.begun, self.log = time.time(), os.path.join(args.out, "compiled.jsonl")
-        self.rows, self.begun_points = [], set()
+        self.rows = []
         self.wanted = args.rows.split(",") if args.rows else None
         for name in os.listdir(args.out):  # of a run before
-            if name == "go" or name.startswith("ready."):
+            if name == "go" or name.startswith(("ready.", "peak.") + (() if args.resume else ("about.", "bits."))):
                 os.remove(os.path.join(args.out, name))
         for path in ([args.peaks] if args.peaks else []) + [self.log] * args.resume:
             self.rows += self._read(path)
+        self.todo = self.jobs()
+        for network in NETWORKS:
+            for name, share in [("checkpoint", None), *(("knob", share) for share in KNOBS)]:
+                running = any((o["job"], o["network"], o.get("share")) == (name, network, share) for o in self.todo)
+                if not running:  # nobody need wait for it
+                    self.tell(self.find(network, name, share) or dict(network=network, row=name, share=share))
+
+    def tell(self, row):
+        """Tell the memory of one of PyTorch's steps to Cairn's processes; 0 if there is none."""
+        note(self.args, f"peak.{row['network']}.{row['row']}{row.get('share') or ''}", str(row.get("allocated", 0)))
 
     def _read(self, path):
         """The rows of a log that count: of another run only those of peers, whose memory is the same."""
@@ -476,9 +552,11 @@ class Run:
         print(json.dumps(row), flush=True)
         with open(self.log, "a") as file:
             file.write(json.dumps(row) + "\n")
+        if row["row"] in ("checkpoint", "knob"):
+            self.tell(row)
 
     def start(self, options):
-        name = "-".join(options.values())
+        name = "-".join(value for key, value in options.items() if key != "points")
         command = [sys.executable, "-u", os.path.abspath(__file__), "--device", self.args.device, "--out", self.args.out]
         command += ["--small"] * self.args.small + ["--profile"] * self.args.profile
         for key, value in options.items():
@@ -517,9 +595,9 @@ class Run:
         names = [n for n in NETWORKS if not self.args.only or n in self.args.only.split(",")]
         todo = [dict(job="knob", network=n, share=share) for n in names for share in KNOBS]
         todo += [dict(job=job, network=n) for n in names for job in ("checkpoint", "graph")]
-        todo += [dict(job="cairn", network=n) for n in names]
+        todo += [dict(job="cairn", network=n, points=",".join(self.points_of(n)) or "-") for n in names]
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
-        todo += [dict(job="bits", network=n, point=str(part)) for n in names for part in range(PARTS)]
+        todo += [dict(job="bits", network=n) for n in names]
         todo += [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
         todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
         return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
@@ -532,47 +610,23 @@ class Run:
     def is_done(self, options):
         """Whether the log that is resumed has the rows of a process."""
         if options["job"] == "bits":
-            points = {r["point"] for r in self.rows if (r["network"], r["row"]) == (options["network"], "cairn bits")}
-            return points >= {str(i) for i in range(int(options["point"]), BUDGETS, PARTS)}
+            return len([r for r in self.rows if (r["network"], r["row"]) == (options["network"], "cairn bits")]) >= BUDGETS
         name = {"cairn": "about", "whole": "cairn whole none", "plain": "cairn plain none"}.get(options["job"], options["job"])
         if options["job"] == "warm":
             name += " " + options["point"]
         row = self.find(options["network"], name, options.get("share"))
-        return row is not None and "other" not in row
+        return row is not None and "other" not in row and options.get("points", "-") == "-"
 
-    def points(self):
-        """The processes for budgets that are known by now and were not run."""
-        for network in NETWORKS:
-            about = self.find(network, "about")
-            if about is None or (self.wanted and "cairn" not in self.wanted):
-                continue
-            for name, budget in self.budgets(network, about["none"], about["smallest"]):
-                key, row = (network, name), self.find(network, f"cairn {name}")
-                if budget and key not in self.begun_points and (row is None or row["budget"] != budget) \
-                        and name.split()[0] in (self.args.points or name).split(","):
-                    self.begun_points.add(key)
-                    yield dict(job="cairn", network=network, point=name, bytes=str(budget), cap=str(int(CAP * budget)))
-
-    def budgets(self, network, most, least):
-        """The points of a network; a budget is None as long as it is not known."""
-        def peak_of(name, share=None):
-            return (self.find(network, name, share) or {}).get("allocated")
-        yield "smallest", least
-        yield "half", (most + least) // 2
-        yield "same", peak_of("checkpoint") if self.args.device == "cuda" else (most + 2 * least) // 3
-        for share in KNOBS:
-            yield f"knob {share}", peak_of("knob", share)
-
-    @staticmethod
-    def without_cap(job, rows):
-        """The process of a point that has failed, without its cap."""
-        options = job["options"]
-        if "cap" in options and any(r["row"] == f"cairn {options['point']}" and "failed" in r for r in rows):
-            yield {key: value for key, value in options.items() if key != "cap"}
+    def points_of(self, network):
+        """The points of a network that are wanted and not in the log."""
+        names = ["half", "same", *(f"knob {share}" for share in KNOBS), "smallest"]
+        return [name for name in names if name.split()[0] in (self.args.points or name.split()[0]).split(",")
+                and self.find(network, f"cairn {name}") is None]
 
     # ---- running it ----
 
-    def may_start(self, options, running, gone):
+    @staticmethod
+    def may_start(options, running, gone):
         """Bits are compared once PyTorch's steps are compiled; a warm start is alone."""
         if options["job"] == "warm":
             return not running
@@ -584,9 +638,8 @@ class Run:
         return options["job"] not in PEERS or os.path.exists(os.path.join(self.args.out, name))
 
     def go(self):
-        todo, running, gone = self.jobs(), [], False
+        todo, running, gone = self.todo, [], False
         while (todo or running) and time.time() < self.end:
-            todo = list(self.points()) + todo
             for options in list(todo):
                 if len(running) < self.args.at_once and self.may_start(options, running, gone):
                     todo.remove(options)
@@ -596,11 +649,9 @@ class Run:
                 note(self.args, "go")
                 gone = True
             for job in list(running):
-                known = len(self.rows)
                 if self.listen(job):
                     running.remove(job)
                     self.close(job)
-                todo = list(self.without_cap(job, self.rows[known:])) + todo
             time.sleep(0.1)
         for job in running:
             job["process"].kill()
@@ -674,7 +725,7 @@ def main():
     parser.add_argument("--peaks", metavar="LOG", help="a log with the memory of rows checkpoint and knob that are not run")
     parser.add_argument("--profile", action="store_true", help="write the kernels of every step with their times to files")
     parser.add_argument("--small", action="store_true", help="small networks, to try the bench itself")
-    for name, kind in (("job", str), ("network", str), ("share", str), ("point", str), ("bytes", int), ("cap", int)):
+    for name, kind in (("job", str), ("network", str), ("share", str), ("point", str)):
         parser.add_argument(f"--{name}", type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--chunks", type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
