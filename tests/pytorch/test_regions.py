@@ -453,6 +453,7 @@ class Integers(unittest.TestCase):
         self.check("shape", 7)
 
 
+@unittest.skipIf(torch.__version__ < "2.13", "PyTorch 2.11 crashes when several threads capture, with any backend")
 class Threads(unittest.TestCase):
     """Steps of several threads at once, after the first steps of each: while one thread captures, PyTorch refuses calls
     of another. A budget is that of each step."""
