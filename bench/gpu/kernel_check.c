@@ -600,131 +600,14 @@ static void check_update(uint32_t variant) {
     both(crn_gather_gradients_launch(&args), &args, "gather");
     both(crn_sgd_launch(&args), &args, "sgd");
     both(crn_adam_launch(&args), &args, "adam");
+    args.squares = floats(1, 0, 0);
+    args.squares_out = floats(1, 0, 0);
+    args.chunk_squares = take(args.count * sizeof(double));
+    both(crn_square_chunks_launch(&args), &args, "squares");
+    both(crn_add_squares_launch(&args), &args, "sum of squares");
 }
 
-/* ---- Sequences: matrices without padding ---- */
-
-static void check_row_norm(uint32_t element, uint32_t rows, uint32_t width, uint32_t centred) {
-    begin();
-    size_t all = (size_t)rows * width;
-    crn_row_norm_args args = {.tiling = {.rows = rows, .channels = width},
-                              .element = element,
-                              .centred = centred,
-                              .epsilon = 1e-5f,
-                              .x = elements(element, all),
-                              .gy = elements(element, all),
-                              .y = elements(element, all),
-                              .gx = elements(element, all),
-                              .sum = elements(element, all),
-                              .gamma = floats(width, 1, 0.1f),
-                              .beta = centred ? floats(width, 0, 1) : NULL,
-                              .mean = centred ? floats(rows, 0, 0) : NULL,
-                              .inverse = floats(rows, 0, 0),
-                              .ggamma = floats(width, 0, 0),
-                              .gbeta = centred ? floats(width, 0, 0) : NULL};
-    args.partial = take(crn_row_norm_workspace(&args));
-    both(crn_row_norm_launch(&args), &args, "norm of rows");
-    args.added = args.gy;
-    both(crn_row_norm_launch(&args), &args, "norm of rows of a sum");
-    both(crn_row_norm_bwd_launch(&args), &args, "gradient of a norm of rows");
-    both(crn_row_norm_finish_launch(&args), &args, "gradient of its weights");
-    args.other = args.y;
-    if (crn_row_norm_can_sum(element, width))
-        args.gsum = floats(width, 0, 0);
-    both(crn_row_norm_bwd_launch(&args), &args, "gradient of a norm of rows, added");
-    both(crn_row_norm_finish_launch(&args), &args, "gradient of its weights, and sums");
-}
-
-static void check_gates(uint32_t element, uint32_t rows, uint32_t width) {
-    begin();
-    uint32_t count = rows * width;
-    crn_pointwise_args gate = {.element = element,
-                               .rows = 1,
-                               .channels = count,
-                               .a_pitch = count,
-                               .b_pitch = count,
-                               .to_pitch = count,
-                               .a = elements(element, count),
-                               .b = elements(element, count),
-                               .to = elements(element, count)};
-    for (gate.op = 0; gate.op < CRN_GATES; gate.op++)
-        both(crn_gate_launch(&gate), &gate, "gate");
-    crn_column_sums_args sums = {.tiling = {.rows = rows, .channels = width},
-                                 .element = element,
-                                 .gate = CRN_GELU_TANH_BWD,
-                                 .gy_pitch = width,
-                                 .y_pitch = width,
-                                 .masked_pitch = width,
-                                 .gy = gate.a,
-                                 .y = gate.b,
-                                 .masked = gate.to,
-                                 .sums = floats(width, 0, 0),
-                                 .tickets = tickets()};
-    sums.partial = take(crn_column_sums_workspace(&sums));
-    both(crn_column_sums_launch(&sums), &sums, "gelu and column sums");
-    crn_swiglu_args swiglu = {.element = element,
-                              .rows = rows,
-                              .width = width,
-                              .x = elements(element, 2 * count),
-                              .gy = elements(element, count),
-                              .y = elements(element, count),
-                              .gx = elements(element, 2 * count)};
-    both(crn_swiglu_launch(&swiglu), &swiglu, "swiglu");
-    both(crn_swiglu_bwd_launch(&swiglu), &swiglu, "gradient of swiglu");
-}
-
-static void check_rotary(uint32_t element, uint32_t rows, uint32_t half) {
-    begin();
-    uint32_t pitch = 7 * 2 * half;
-    crn_rotary_args args = {.element = element,
-                            .rows = rows,
-                            .tokens = rows / 2,
-                            .rotated = 5,
-                            .copied = 2,
-                            .half = half,
-                            .pitch = pitch,
-                            .pairs = half,
-                            .x = elements(element, (size_t)rows * pitch),
-                            .y = elements(element, (size_t)rows * pitch)};
-    for (uint32_t i = 0; i < half; i++)
-        args.frequency[i] = 1.0 / (1 + i);
-    both(crn_rotary_launch(&args), &args, "rotary");
-}
-
-static void check_token_loss(uint32_t element, uint32_t rows, uint32_t words) {
-    begin();
-    crn_token_loss_args args = {.element = element,
-                                .rows = rows,
-                                .words = words,
-                                .smoothing = 0.1f,
-                                .logits = elements(element, (size_t)rows * words),
-                                .probabilities = elements(element, (size_t)rows * words),
-                                .gradient = elements(element, (size_t)rows * words),
-                                .loss = floats(1, 0, 0),
-                                .count = floats(1, 0, 0),
-                                .tickets = tickets()};
-    int32_t *labels = take(rows * sizeof *labels);
-    for (uint32_t i = 0; i < rows; i++)
-        labels[i] = (int32_t)(draw() % (words + 1)) - 1;
-    args.labels = labels;
-    args.partial = take(crn_token_loss_workspace(&args));
-    both(crn_count_labels_launch(&args), &args, "labels");
-    both(crn_token_loss_launch(&args), &args, "loss of tokens");
-    both(crn_token_loss_bwd_launch(&args), &args, "gradient of the loss of tokens");
-}
-
-static void check_sequences(uint32_t element) {
-    static const uint32_t shapes[][2] = {{5, 24}, {70, 130}, {40, 1101}, {300, 1024}, {8700, 64}};
-    for (uint32_t i = 0; i < 5; i++) {
-        check_row_norm(element, shapes[i][0], shapes[i][1], 1);
-        check_row_norm(element, shapes[i][0], shapes[i][1], 0);
-        check_gates(element, shapes[i][0], shapes[i][1]);
-    }
-    check_rotary(element, 30, 32);
-    check_rotary(element, 26, 5);
-    check_token_loss(element, 9, 5000);
-    check_token_loss(element, 7, 1003);
-}
+#include "sequence_checks.h"
 
 static void check_form(form f) {
     static const uint32_t shapes[][2] = {{1, 3},      {33, 16},   {700, 36},
