@@ -10,7 +10,7 @@ import torch
 import torch._inductor.lowering  # a decomposition needs it
 from torch import fx
 from torch._inductor.compile_fx import compile_fx_inner
-from torch._inductor.exc import LoweringException
+from torch._inductor.exc import CppCompileError, LoweringException
 
 from . import _torch
 
@@ -58,6 +58,9 @@ def compile_graph(graph, given):
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
 
 
+_compiling = [None]  # the form whose graph Inductor compiles now is the last
+
+
 @contextlib.contextmanager
 def in_parallel():
     """Compilers that are started in this context work at the same time: Inductor starts them in other processes and
@@ -67,7 +70,7 @@ def in_parallel():
 
     def later(compiler, scope):
         if threading.get_ident() == me:
-            begun.append((compiler, scope))
+            begun.append((compiler, scope, _compiling[-1]))
         else:
             wait(compiler, scope)
     AsyncCompile.wait = later
@@ -75,8 +78,13 @@ def in_parallel():
         yield
     finally:
         AsyncCompile.wait = wait
-        for compiler, scope in begun:
-            compiler.wait(scope)
+        for compiler, scope, form in begun:
+            try:
+                compiler.wait(scope)
+            except CppCompileError as error:
+                if form is None:
+                    raise
+                form.give_up(error)
 
 
 @functools.cache
@@ -200,10 +208,11 @@ class Allocations:
             self.scope.update(before)
 
 
-def _is_lowering(error):
-    """Whether Inductor has failed to express an op, or to join two."""
+def _is_inductors(error):
+    """Whether Inductor has failed to express an op, or to join two, or has written code that no compiler takes."""
     inner = getattr(error, "inner_exception", None)
-    return isinstance(error, LoweringException) or isinstance(inner, (LoweringException, AssertionError))
+    kinds = (LoweringException, CppCompileError)
+    return isinstance(error, kinds) or isinstance(inner, (*kinds, AssertionError))
 
 
 class OneByOne:
@@ -258,16 +267,22 @@ class Form:
     def compile(self):
         """Some graphs Inductor does not compile alone, although it compiles the model that they are a part of."""
         if self._compiled is None:
+            _compiling.append(self)
             try:
                 with torch._inductor.config.patch(self._settings):
                     self._compiled = compile_graph(self.graph, self.given)
             except Exception as error:
-                if not _is_lowering(error):
+                if not _is_inductors(error):
                     raise
-                warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}",
-                              stacklevel=2)
-                self._compiled = OneByOne(self.graph)
+                self.give_up(error)
+            finally:
+                _compiling.pop()
         return self._compiled
+
+    def give_up(self, error):
+        """Run the ops one by one, because Inductor does not compile them."""
+        warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}", stacklevel=2)
+        self._compiled, self._allocations = OneByOne(self.graph), None
 
     def __call__(self, arguments):
         return self.compile()(arguments)

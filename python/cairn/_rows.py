@@ -35,7 +35,7 @@ FEW = 16  # columns that a program of the second kernel adds up
 LONGEST = 8192  # columns of a row that a program can hold
 TILE = 1024  # columns at a time where rows have no sums
 CHANNELS = 64  # the same of images
-MANY = (256, 1024)  # strips that a program of the second kernel has at a time, where there are no more
+MANY = 512  # strips that a program of the second kernel has at a time
 # Elements of a matrix that a program has at a time, programs, stages of loads ahead of the arithmetic. The fastest is used.
 SHAPES = ((2048, 528, 1), (4096, 264, 1), (2048, 528, 3))
 IMAGES = ((2048, 528, 1), (2048, 1056, 1))  # the same for images
@@ -472,8 +472,7 @@ class Form:
         with torch.cuda.device_of(outs[0]):
             strip[writer.tiles, writer.programs](*given, **sizes, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
             if writer.sums:
-                many = MANY[writer.programs > MANY[0]]
-                finish[-(-rows.columns // FEW), 1](*given, **sizes, TILE=FEW, MANY=many, num_warps=8)
+                finish[-(-rows.columns // FEW), 1](*given, **sizes, TILE=FEW, MANY=MANY, num_warps=8)
         return outs
 
 

@@ -13,6 +13,8 @@ import unittest.mock
 
 import torch
 from torch import nn
+from torch._inductor.async_compile import AsyncCompile
+from torch._inductor.exc import CppCompileError
 
 import cairn
 from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
@@ -200,6 +202,28 @@ class Features(unittest.TestCase):
                 with self.assertWarnsRegex(UserWarning, "one by one") if not arena else contextlib.nullcontext():
                     found, = torch.autograd.grad(call(x, w), x)
                 torch.testing.assert_close(found, torch.autograd.grad(f(x, w), x)[0])
+
+    def test_bad_code(self):
+        """Code that Inductor writes and no compiler takes: only the ops of that group run one by one."""
+        def f(x, w):
+            return ((x @ w).sin() @ (x @ w).cos()).tanh().mean() * 7
+        x, w = torch.randn(7, 5, requires_grad=True), torch.randn(5, 7)
+        wait, failed = AsyncCompile.wait, []
+
+        def once(compiler, scope):
+            if not failed:
+                failed.append(scope)
+                raise CppCompileError(["c++"], "error")
+            wait(compiler, scope)
+        with unittest.mock.patch.object(AsyncCompile, "wait", once), \
+                unittest.mock.patch.dict(_compiled._kernels, clear=True), self.assertWarnsRegex(UserWarning, "one by one"):
+            backend = cairn.backend(**MODE)
+            found, = torch.autograd.grad(compiled(f, backend)(x, w), x)
+        torch.testing.assert_close(found, torch.autograd.grad(f(x, w), x)[0])
+        kernels = [op.node.target for op in backend.planners[0].joint.ops if _compiled.is_kernel(op)]
+        apart = [isinstance(k.forms[0].compile(), _inductor.OneByOne) for k in kernels]
+        self.assertIn(True, apart)
+        self.assertIn(False, apart)
 
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
     def test_offload(self):
