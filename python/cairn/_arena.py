@@ -13,7 +13,7 @@ import itertools
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from . import _check, _norms, _onto, _pairs, _torch
+from . import _check, _heap, _norms, _onto, _pairs, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -24,26 +24,41 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 MOVES = 64  # of tensors out of the arena
-PRICE = 4  # of this many bytes beside the arena the allocator may lose one, in gaps
+LOST = 50  # of this many bytes the allocator may lose one, in gaps
+LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
+LAUNCH = 2000  # nanoseconds of a copy, about, besides those of its bytes
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
+
+
+GRADIENTS, SOME, ALL = 1, 2, 3  # which results are copied into the arena
 
 
 # ---- where tensors are ----
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it. `kept` is what libraries keep, by name; before the steps in `cleared` it is freed. `tight`:
-    results of ops that insist on allocating are copied into the arena; `copied` are those. And all ops that can run in
-    slices (_slices.py) do; `second` are their steps, which take `slower_ns` longer."""
+    is allocated beside it; `taken` what the allocator takes for both. `kept` is what libraries keep, by name; before the
+    steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are those. They
+    are, as `copies` says: none, the gradients that the caller gets, or also what is alive for long, and then nothing else is
+    put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are their steps.
+    Copies and slices take `slower_ns` longer."""
 
-    def __init__(self, joint, solution, alignment, kept, tight=False):
+    def __init__(self, joint, solution, alignment, kept, tight=False, copies=0):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
+        self.copies = ALL if tight else copies
         self.copied, self._kept = set(), kept
         self.second, self.slower_ns = set(solution.second), 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         self._lay()
         self.total = self.bytes + self.beside
+        self.taken = max(self._taken_by_allocator(), self.total) if joint.device.type == "cuda" else self.total
+        self.copied &= self.placed.keys()
+        self.slower_ns += sum(self._copy_ns(self.placed[key][0]) for key in self.copied)
+
+    def needs(self):
+        """The smallest budget for it: the allocator may take a little more than that."""
+        return max(self.total, self.taken - self.taken // (LOST + 1))
 
     def _rounded(self, size):
         return -(-size // self.alignment) * self.alignment
@@ -65,6 +80,10 @@ class Layout:
             for s in op.beside:
                 if number not in ran and self._can_place(op, s, second=second):
                     began[s.index] = i
+                elif number not in ran and self.copies and self._can_copy(op, s):
+                    began[s.index] = i
+                    self.copied.add((i, s))
+                    self.workspace[i] += self._rounded(s.bytes)
                 else:
                     self.workspace[i] += self._rounded(s.bytes)
             ran.setdefault(number, i)
@@ -83,7 +102,7 @@ class Layout:
             elif kind == lib.FETCH or kind == lib.RUN \
                     and self._can_place(ops[number], s, inplace, first in self.second):
                 self.placed[first, s] = size, first, last
-            elif self.tight and kind == lib.RUN and last > first and self._can_copy(ops[number], s):
+            elif kind == lib.RUN and last - first > self._waits() and self._can_copy(ops[number], s):
                 self.placed[first, s] = size, first, last
                 self.copied.add((first, s))
                 self.workspace[first] += size
@@ -94,6 +113,20 @@ class Layout:
         if second:
             return op.second.workspace
         return op.node.target.beside(op.workspace, self.joint.table) if is_kernel(op) else op.workspace
+
+    def _waits(self):
+        """The number of steps above which a tensor that is alive so long is copied."""
+        return {ALL: 0, SOME: LONG}.get(self.copies, len(self.solution.steps))
+
+    def _copy_ns(self, size):
+        """About the time of a copy: the bytes are moved as fast as the fastest kernel of the step does."""
+        if self._rate is None:
+            rates = [sum(s.bytes for s in op.reads + op.outs) / op.time_ns for op in self.joint.ops
+                     if op.kind == "node" and op.time_ns > LAUNCH and is_kernel(op)]
+            self._rate = max(rates, default=1.0)
+        return int(LAUNCH + 2 * size / self._rate)
+
+    _rate = None
 
     def _can_copy(self, op, s):
         return s.op is not None and s not in self.returned and op.kind == "node" and not is_kernel(op)
@@ -113,12 +146,13 @@ class Layout:
         beside = _profile(self.others, len(self.workspace))
         beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
         self.transient = max(self._taken())
-        kept, self.cleared = self._kept_by_step(beside)
-        size, inside, self.beside_by_step = self._fill([a + b for a, b in zip(beside, kept)])
+        self.kept, self.cleared = self._kept_by_step(beside)
+        size, inside, self.beside_by_step = self._fill([a + b for a, b in zip(beside, self.kept)])
         always, _ = self._kept_by_step(beside, clear=False)
         other, others, filled = self._fill(beside, max(always))
         if other < size:  # tensors take more room beside the arena than what libraries keep
-            self.cleared, inside, self.beside_by_step = set(), others, [a + b for a, b in zip(filled, always)]
+            self.kept, self.cleared = always, set()
+            inside, self.beside_by_step = others, [a + b for a, b in zip(filled, always)]
         self.beside = max(self.beside_by_step)
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
@@ -142,6 +176,19 @@ class Layout:
             found.append(now)
         return found, cleared
 
+    def _taken_by_allocator(self):
+        """The bytes that the allocator takes from the device, gaps included: for the arena, then step by step for what
+        libraries keep, for results beside the arena and for workspaces."""
+        lives, steps = [], len(self.workspace)
+        begin = 0
+        for i in range(1, steps + 1):  # what is kept is one block until it is freed
+            if i == steps or self.kept[i] != self.kept[begin]:
+                lives += [(self.kept[begin], begin, i - 1)] if self.kept[begin] else []
+                begin = i
+        lives += self.others + [life for key, life in self.placed.items() if key not in self.where]
+        lives += [(size, i, i) for i, size in enumerate(self.workspace) if size]
+        return _heap.taken(self.bytes, lives, steps)
+
     def _taken(self):
         """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
         taken = list(self.workspace)
@@ -155,6 +202,8 @@ class Layout:
         bytes beside it by step."""
         inside, beside, most = dict(self.placed), list(beside), max(beside)
         live = _profile(inside.values(), len(beside))
+        if self.copies == SOME:
+            return max(live) + most + extra, inside, beside
         movable = sorted((key for key in inside if key not in self.copied), key=lambda key: -inside[key][0])
         for _ in range(MOVES):
             fullest = max(range(len(live)), key=live.__getitem__)
@@ -195,26 +244,47 @@ class _TooTight(lib.Failure):
         self.status, self.name, self.smallest_budget = lib.INFEASIBLE, "arena", smallest
 
 
+class Laid:
+    """A solution with a layout. Its peak is that of the arena with what is beside it."""
+
+    def __init__(self, solution, layout):
+        self._solution, self.layout = solution, layout
+        self.live, self.peak, self.time_ns = solution.peak, layout.total, solution.time_ns + layout.slower_ns
+
+    def __getattr__(self, name):
+        return getattr(self._solution, name)
+
+
 class ArenaPlanner(Planner):
-    """Peaks of its solutions are those of the arena with what is beside it."""
+    """Its solutions have layouts."""
 
     _too_little = 0  # bytes, for which no plan is found without an arena either
 
-    def _laid(self, solution, size=None):
-        """The solution with its layout: the tight one if the other does not fit into `size`, and it does or is smaller."""
-        if not hasattr(solution, "layout"):
-            solution.layout = Layout(self.joint, solution, self.alignment, self.kept)
-            if size is not None and solution.layout.total + solution.layout.beside // PRICE > size:
-                other = Layout(self.joint, solution, self.alignment, self.kept, tight=True)
-                solution.layout = min(solution.layout, other, key=lambda layout: (max(layout.total - size, 0),
-                                                                                  layout.total + layout.beside // PRICE))
-            solution.time_ns += solution.layout.slower_ns
-            solution.live, solution.peak = solution.peak, solution.layout.total
-        return solution
+    def _laid(self, solution):
+        """A solution with the layout that takes no more time."""
+        if isinstance(solution, Laid):
+            return solution
+        if not hasattr(solution, "laid"):
+            solution.laid = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept))
+        return solution.laid
+
+    def _fitted(self, solution, size, tight):
+        """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
+        found, options = [self._laid(solution)], [dict(copies=GRADIENTS), dict(copies=SOME)] + [dict(tight=True)] * tight
+        while options and found[-1].layout.needs() > size:
+            if found[-1].layout.needs() == found[-1].peak:  # there are no gaps that copies would avoid
+                options = [option for option in options if "tight" in option]
+            if options:
+                found.append(Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, **options.pop(0))))
+        return found[-1] if found[-1].layout.needs() <= size else min(found, key=self.needs)
+
+    def needs(self, solution):
+        return self._laid(solution).layout.needs()
 
     def _wrap(self, solution, algorithm, budget, seconds):
-        plan = super()._wrap(self._laid(solution), algorithm, budget, seconds)
-        plan.layout = solution.layout
+        laid = self._laid(solution)
+        plan = super()._wrap(laid, algorithm, budget, seconds)
+        plan.layout = laid.layout
         return plan
 
     def _make_step(self):
@@ -234,22 +304,36 @@ class ArenaPlanner(Planner):
         size = 1
         while self._tightest is None:
             try:
-                self._tightest = self._solve(size)
+                self._tightest = self._search(size, True, {})
             except lib.Failure as failure:
                 self._only_infeasible(failure)
                 self._tightest_op = self._tightest_op or failure.name
                 size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
             else:
                 self.table.save()  # what was tried for it: a process with this budget may have too little memory to try
-        return self._tightest.peak, self._tightest_op
+        return self.needs(self._tightest), self._tightest_op
 
     def _solve(self, size):
-        """The fastest plan found whose arena and what is beside it fit into `size`. How much of that the plan itself may
-        use is searched for, above what a refusal has named as too little."""
+        """The fastest plan found whose arena and what is beside it fit into `size`. Slices take time, which a plan for less
+        memory without them may not."""
+        solved = {}
+        best = self._search(size, True, solved)
+        if best.layout.tight:
+            try:
+                best = min(best, self._search(size, False, solved), key=lambda laid: laid.time_ns)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+        return best
+
+    def _search(self, size, tight, solved):
+        """The fastest plan found that fits. How much of the memory the plan itself may use is searched for, above what a
+        refusal has named as too little. `solved` has plans by the memory that they were made for."""
         low, high, target, best, smallest = self._too_little, size, size, None, None
         for _ in range(TRIES):
             try:
-                solution = self._laid(super()._solve(target), size)
+                if target not in solved:
+                    solved[target] = super()._solve(target)
+                laid = self._fitted(solved[target], size, tight)
             except lib.Failure as failure:
                 if failure.status == lib.INFEASIBLE:
                     self._too_little = max(self._too_little, failure.smallest_budget - 1)
@@ -257,13 +341,14 @@ class ArenaPlanner(Planner):
                     raise
                 low = max(target, self._too_little)
             else:
-                smallest = min(smallest or solution.peak, solution.peak)
-                if solution.peak > size:
-                    high = min(target, solution.live)
-                    target = solution.live - (solution.peak - size)
+                needed = self.needs(laid)
+                smallest = min(smallest or needed, needed)
+                if needed > size:
+                    high = min(target, laid.live)
+                    target = laid.live - (needed - size)
                 else:
                     low = target
-                    best = solution if best is None or solution.time_ns < best.time_ns else best
+                    best = laid if best is None or laid.time_ns < best.time_ns else best
             if high - low <= max(size // 256, self.alignment):
                 break
             target = target if low < target < high else (low + high) // 2
@@ -353,7 +438,7 @@ class ArenaWriter(Writer):
             self.graph.call_function(free_workspaces)
         self.in_arena.difference_update(op.outs)
         super()._emit_run(op, inplace)
-        for s in op.outs:
+        for s in op.outs + op.beside:
             if (self.step, s) in self.plan.layout.copied:
                 self.env[s] = self.graph.call_function(copied_to, (self._destination(s), self.env[s]))
                 self.env[s].meta["val"], self.env[s].meta[_check.HOLDS] = s.like, [s]

@@ -304,6 +304,8 @@ def capture(gm, num_fwd_outputs, options, learn):
     refuse(gm)
     device, made = device_of(gm), Made(gm)
     keep_clones(gm)
+    if device.type == "cuda":  # for every plan, as it may decide how products are computed
+        _torch.make_cublas_workspaces_small()
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
@@ -330,6 +332,8 @@ def capture(gm, num_fwd_outputs, options, learn):
     choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True), pairs)
     for kernel in kernels:
         kernel.used = True
+    if device.type == "cuda":
+        _run_first(kernels)
     made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)
@@ -338,6 +342,18 @@ def capture(gm, num_fwd_outputs, options, learn):
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
+
+
+def _run_first(kernels):
+    """Run kernels that this process has never run. Inductor chooses how to launch a kernel when that runs first, and needs
+    memory to compare: in a step there may be none left."""
+    for kernel in (kernel for kernel in kernels if not getattr(kernel.form, "has_run", True)):
+        with real_tensors(), torch.random.fork_rng(devices=[value.device for value in kernel.given[:1]]):
+            try:
+                kernel(*[random_like(value) for value in kernel.given])
+            except torch.OutOfMemoryError:
+                pass  # the step may have more luck
+    torch.cuda.empty_cache()
 
 
 def _results_early(graph):

@@ -166,10 +166,10 @@ class Grouping:
         return is_reduction(source_of(n))
 
     def _solo(self, n):
-        return packet(source_of(n)) in _SOLO
+        return packet(source_of(n)) in _SOLO or n in self._alone
 
     def _choose(self):
-        values = [n for n in self.nodes if self.owner.get(n) is n]
+        values, self._alone = [n for n in self.nodes if self.owner.get(n) is n], set()
         self.reads = {n: self.operands(n) for n in values}
         self.fused = {n for n in values if n.op == "call_function" and self._fuses[n]}
         self.realised = {n for n in values if n not in self.fused} | {n for n in self.fused if self._reduces(n)}
@@ -179,7 +179,22 @@ class Grouping:
         for n in self.fused:
             if self._solo(n):
                 self.realised |= {n} | {r for r in self.reads[n] if packet(r) not in _INSIDE}
+        self._alone = self._joined(values)
+        self.realised |= self._alone
         self._realise_where_cheaper(values)
+
+    def _joined(self, values):
+        """Gradients that are made of a concatenation and that several kernels read, the last ones before their ways part.
+        With sums Inductor would write them down inside of every kernel, in float32."""
+        kernels, made, last = self._kernels_that_read(values), set(), set()
+        for n in values:
+            if n in self.fused and n in self.backward and n not in self.realised:
+                before = [r for r in self.reads[n] if r in made]
+                if before or packet(n) == "aten.cat":
+                    made.add(n)
+                    last.add(n)
+                    last.difference_update(r for r in before if kernels[r] == kernels[n])
+        return {n for n in last if len(kernels[n]) > 1}
 
     def _realise_where_cheaper(self, values):
         """A value that k kernels read is realised if reading its leaves k times costs more than making it once and

@@ -259,6 +259,7 @@ def _place_of(tensor):
 class Form:
     """A graph as Inductor computes it."""
     name = "inductor"
+    has_run = False  # in this process
     _settings: dict = {}
 
     def __init__(self, graph, given):
@@ -285,6 +286,7 @@ class Form:
         self._compiled, self._allocations = OneByOne(self.graph), None
 
     def __call__(self, arguments):
+        self.has_run = True
         return self.compile()(arguments)
 
     def _known(self):
@@ -305,6 +307,7 @@ class Form:
         return self._known().code.may_be_over(result, argument)
 
     def onto(self, destinations, arguments):
+        self.has_run = True
         return self._known().run(arguments, dict(enumerate(destinations)))
 
 

@@ -126,6 +126,10 @@ class Planner:
             self._none_peak = self.none().peak
         return self._none_peak
 
+    def needs(self, solution):
+        """The smallest budget in which a solution may be used."""
+        return solution.peak
+
     def _wrap(self, solution, algorithm, budget, seconds):
         self.table.save()  # what was tried for the plan
         return Plan(self.joint, solution, algorithm, budget, self.alignment, self.kept_by(solution),
@@ -188,7 +192,7 @@ class Planner:
         start = time.perf_counter()
         if size is None:
             return self.none()
-        if self._tightest is not None and size < self._tightest.peak:
+        if self._tightest is not None and size < self.needs(self._tightest):
             raise self._refusal(size)
         try:
             solution = self._offered(size) or self._solve(size)
@@ -205,7 +209,7 @@ class Planner:
     def _offered(self, size):
         """A plan that fits and repeats nothing, so that none is faster; None if none is known."""
         once = sum(int(op.time_ns) for op in self.joint.ops)
-        return next((old for old in self._found if old.peak <= size and old.time_ns <= once), None)
+        return next((old for old in self._found if self.needs(old) <= size and old.time_ns <= once), None)
 
     def offer(self, text):
         """The plan of another shape, which may fit this one too."""
@@ -216,9 +220,10 @@ class Planner:
 
     def _fastest(self, solution, size):
         """The new solution, or one made before that fits too and is faster: a plan for less memory is a plan for more."""
-        self._found = [old for old in self._found if old.time_ns < solution.time_ns or old.peak < solution.peak]
+        new = self.needs(solution)
+        self._found = [old for old in self._found if old.time_ns < solution.time_ns or self.needs(old) < new]
         self._found.append(solution)
-        return min((old for old in self._found if old.peak <= size), key=lambda old: old.time_ns)
+        return min((old for old in self._found if self.needs(old) <= size), key=lambda old: old.time_ns)
 
     @staticmethod
     def _only_infeasible(failure):
@@ -235,7 +240,7 @@ class Planner:
                 self._only_infeasible(failure)
                 self._tightest_op = failure.name
                 self._tightest = self._solve(failure.smallest_budget)
-        return self._tightest.peak, self._tightest_op
+        return self.needs(self._tightest), self._tightest_op
 
     def _refusal(self, size):
         beside = self._beside()

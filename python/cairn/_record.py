@@ -32,6 +32,7 @@ def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Se
     hosts: dict = {}
     with torch.cuda.stream(side), _moves.keep_hosts(hosts):
         for _ in range(warmup):
+            torch.cuda.empty_cache()  # else steps that follow each other leave gaps in the allocator's memory
             call(*held).backward()
             _forget(parameters)
     torch.cuda.current_stream().wait_stream(side)

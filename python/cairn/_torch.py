@@ -7,11 +7,13 @@ release that nobody tried gives a warning, and a name that is gone gives an erro
 All of TRIED have all names; what differs between them:
 
     2.11   batch norms with `_select_batch_norm_backend`
-    2.13   as 2.11
+    2.13   as 2.11; functions for the size of cuBLAS's workspace
     2.15   as 2.13; equal random ops stay apart
 """
 
+import functools
 import importlib
+import os
 import re
 import warnings
 from typing import Any
@@ -206,6 +208,25 @@ def foreach_norm(tensors: list, order: float) -> Any:
 
 def clear_cublas_workspaces() -> None:
     torch._C._cuda_clearCublasWorkspaces()
+
+
+_BLAS = 128 << 10  # bytes
+_BLAS_VARIABLES = dict(CUBLAS_WORKSPACE_CONFIG=":16:8", CUBLASLT_WORKSPACE_SIZE="128")
+
+
+@functools.cache
+def make_cublas_workspaces_small() -> None:
+    """Give cuBLAS and cuBLASLt 128 KiB of workspace, where PyTorch gives them 32 MiB on some GPUs, unless the user has
+    chosen a size. Newer releases of PyTorch have functions for it; older ones read the environment before every product."""
+    if _BLAS_VARIABLES.keys() & os.environ.keys():
+        return
+    cuda = torch.backends.cuda
+    if hasattr(cuda, "cublas_workspace_size"):
+        cuda.cublas_workspace_size(_BLAS)
+        cuda.cublaslt_workspace_size(_BLAS)
+    else:
+        os.environ.update(_BLAS_VARIABLES)
+    clear_cublas_workspaces()
 
 
 def copy_all(inputs: list, values: list) -> None:

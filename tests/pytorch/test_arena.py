@@ -3,6 +3,7 @@ addresses. test_compiled.py has the same for mode "compiled"."""
 
 import copy
 import functools
+import random
 import unittest
 from unittest import mock
 
@@ -10,7 +11,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _costs, _library, _onto, _torch
+from cairn import _backend, _costs, _heap, _library, _onto, _torch
 from common import allocator_peak, arenas, compiled, matrices_in, reference, same, train
 from small_models import GPT, Basic, ResNet
 
@@ -124,6 +125,31 @@ class Exact(unittest.TestCase):
             loss.backward(retain_graph=True)
         with self.assertRaises(ValueError):
             cairn.backend(arena=True, check=True)
+
+
+class Heap(unittest.TestCase):
+    """The model of PyTorch's allocator on a GPU."""
+
+    def test_gap(self):
+        """What is freed between two others is used again only for what fits into it."""
+        M = 1 << 20
+        lives = [(30 * M, 0, 1), (30 * M, 0, 9), (20 * M, 2, 9)]
+        self.assertEqual(_heap.taken(0, lives, 10), 60 * M)
+        self.assertEqual(_heap.taken(0, [*lives, (40 * M, 3, 9)], 10), 100 * M)
+        self.assertEqual(_heap.taken(100 * M, lives, 10), 160 * M)
+        self.assertEqual(_heap.taken(0, [(1000, 0, 3), (M, 4, 4)], 10), 2 * M)
+
+    def test_random(self):
+        """It takes what is alive at once at least, and no more than everything that there ever is."""
+        draw = random.Random(0)
+        for _ in range(50):
+            lives = []
+            for step in range(40):
+                lives += [(512 * draw.randint(1, 80000), step, min(step + draw.randint(0, 9), 39)) for _ in range(2)]
+            most = max(sum(size for size, first, last in lives if first <= step <= last) for step in range(40))
+            taken = _heap.taken(0, lives, 40)
+            self.assertGreaterEqual(taken, most)
+            self.assertLess(taken, 2 * most)
 
 
 class Forms(unittest.TestCase):

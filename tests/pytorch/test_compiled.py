@@ -18,7 +18,7 @@ from torch._inductor.exc import CppCompileError
 
 import cairn
 from cairn import _arena, _backend, _chunks, _compiled, _costs, _groups, _inductor, _library, _load, _onto, _plan
-from cairn import _slices
+from cairn import _slices, _torch
 from cairn._joint import Parts
 from cairn._peak import peak_of
 from cairn._real import random_like, real_tensors
@@ -26,6 +26,7 @@ from common import allocator_peak, arenas, compiled, matrices_in, same, train, w
 from small_models import GPT, Basic, Llama, ResNet
 
 MODE = dict(mode="compiled")
+aten = torch.ops.aten
 WORDS, LAYERS = 1024, 2  # of GPT
 STEPS = 2  # of training
 
@@ -130,6 +131,18 @@ class Steps(unittest.TestCase):
             self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=STEPS)))
             self.assertEqual(backend.meters[0].differences, [])
         torch.testing.assert_close(expected[:2], expected_of_whole[:2], rtol=1e-3, atol=1e-4)
+
+    def test_gradients_of_chunks(self):
+        """The gradient of what the chunks read is one tensor, made by a kernel without sums."""
+        for name in "gpt", "llama":
+            model, inputs = make(name)
+            with unmeasured():
+                joint = planner_of(model, inputs, chunks=4).joint
+            kernels = [op.node.target.graph for op in joint.ops if _compiled.is_kernel(op) and op.backward]
+            joining = [[n for n in graph.nodes if n.op == "call_function"] for graph in kernels
+                       if any(len(n.args[0]) == 4 for n in graph.find_nodes(op="call_function", target=aten.cat.default))]
+            self.assertEqual(len(joining), 1)
+            self.assertFalse(any(map(_groups.is_reduction, joining[0])))
 
     class Head(nn.Module):
         """A layer with a bias under autocast, and a loss that is scaled, in one of several ways to write it."""
@@ -707,6 +720,22 @@ class TwoInPlace(unittest.TestCase):
             self.assertEqual(planner.read(text).steps, backend.plans[0].steps)
             if not arena:
                 self.assertEqual(backend.meters[0].differences, [])
+
+
+class Workspaces(unittest.TestCase):
+    def test_small(self):
+        """cuBLAS gets a small workspace in every release, but not where the user has chosen one."""
+        small, sizes = _torch.make_cublas_workspaces_small.__wrapped__, []
+        old = types.SimpleNamespace()
+        new = types.SimpleNamespace(cublas_workspace_size=sizes.append, cublaslt_workspace_size=sizes.append)
+        with unittest.mock.patch.object(_torch, "clear_cublas_workspaces"), unittest.mock.patch.dict(os.environ):
+            for name in _torch._BLAS_VARIABLES:
+                os.environ.pop(name, None)
+            for cuda in new, old, new:  # what the old release sets is a choice
+                with unittest.mock.patch.object(torch.backends, "cuda", cuda):
+                    small()
+                    self.assertEqual(sizes, [128 << 10] * 2)
+            self.assertEqual(os.environ["CUBLAS_WORKSPACE_CONFIG"], ":16:8")
 
 
 class United(unittest.TestCase):

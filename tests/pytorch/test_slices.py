@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _arena, _slices
+from cairn import _arena, _backend, _slices
 from common import allocator_peak, compiled, same, with_cairn
 
 MODE = dict(mode="compiled")
@@ -124,6 +124,23 @@ class Steps(unittest.TestCase):
             whole = layout(planner.joint, planner.step.solve("none"), planner.alignment, planner.kept)
         self.assertLessEqual(max(plan.layout.workspace), max(whole.workspace) + made_by // 8 + 64)
         self.assertLess(sum(plan.layout.beside_by_step), sum(whole.beside_by_step))
+
+    def test_slow_slices(self):
+        """In an arena that is not the smallest: a plan without slices is used if those take long, even if a plan with more
+        memory would fit with them."""
+        model, inputs = made()
+        second_of = _slices.second_of
+
+        def slow(op, table):
+            second = second_of(op, table)
+            return None if second is None else second._replace(time_ns=50 * op.time_ns)
+        with mock.patch.object(_slices, "second_of", slow):
+            planner = _backend.planner_of(model, inputs, _backend.Options(arena=True, **MODE))
+            most, least = planner.none().peak, planner.smallest()[0]
+            layouts = [planner.within(least + (most - least) * share // 8).layout for share in range(1, 8)]
+        self.assertTrue(planner._tightest.layout.tight)
+        self.assertFalse(layouts[-1].tight)
+        self.assertLessEqual(sum(layout.tight for layout in layouts), 4)
 
     def test_plan_chooses(self):
         """Without an arena: where the workspace is what does not fit."""
