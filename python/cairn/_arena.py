@@ -38,9 +38,10 @@ GRADIENTS, SOME, ALL = 1, 2, 3  # which results are copied into the arena
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
     is allocated beside it; `taken` what the allocator takes for both. `kept` is what libraries keep, by name; before the
-    steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are those. They
-    are, as `copies` says: none, the gradients that the caller gets, or also what is alive for long, and then nothing else is
-    put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are their steps.
+    steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
+    those. `copies` says which: none, the gradients that the caller gets, or also what is alive for long, and then nothing
+    else is put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are
+    their steps.
     Copies and slices take `slower_ns` longer."""
 
     def __init__(self, joint, solution, alignment, kept, tight=False, copies=0):

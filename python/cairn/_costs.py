@@ -305,7 +305,7 @@ class _Runs:
 
 
 class _Replays:
-    """The same of a call that launches many short kernels: recorded, so that they follow each other as in a recorded step."""
+    """The same of a call that launches many short kernels: recorded, so that they follow each other as in such a step."""
 
     def __init__(self, call, runs=4):
         self._graph, self._events = torch.cuda.CUDAGraph(), [torch.cuda.Event(enable_timing=True) for _ in range(runs + 1)]
