@@ -805,6 +805,25 @@ class Arena(unittest.TestCase):
             self.assertGreater(len(backend.plans[0].layout.copied), LAYERS)
             self.check_memory(mine, call, inputs, backend.plans[0], found)
 
+    def test_copies_of_gradients(self):
+        """Convolutions allocate gradients of weights, which may be copied into the arena: equal bits, memory as planned."""
+        model, inputs, _, expected = prepared("resnet")
+        for copies in _arena.GRADIENTS, _arena.SOME:
+            copying = functools.partial(_arena.Layout, copies=copies)
+            with unittest.mock.patch.object(_arena, "Layout", copying):
+                backend, mine = cairn.backend(**self.OPTIONS), copy.deepcopy(model)
+                call = compiled(mine, backend)
+                self.assertTrue(same(expected, train(mine, call, inputs, steps=STEPS)))
+                copied, plan = {s for _, s in backend.plans[0].layout.copied}, backend.plans[0]
+                gradients = {s for op in plan.joint.ops if op.kind == "node" and "convolution_backward" in op.name
+                             for s in op.beside}
+                self.assertGreater(len(gradients), 3)
+                self.assertLessEqual(gradients, copied)
+                mine.zero_grad(set_to_none=True)
+                peak = allocator_peak(lambda: call(*inputs).backward())
+                self.assertLessEqual(peak, plan.peak)
+                self.assertGreater(peak, 0.995 * plan.peak)
+
     def test_temporaries(self):
         """A kernel that allocates its result when it has freed a larger temporary needs all of that beside an arena."""
         class Form:
