@@ -415,6 +415,8 @@ static void check_profile(void) {
     outcome o = run(device, graph, costs, none, false);
     printf("%-14s predicted %.3f ms, measured %.3f ms\n", networks[0].name,
            (double)none->sim->summary->time_ns / 1e6, (double)o.time_ns / 1e6);
+    CHECK(none->sim->summary->time_ns < 4 * o.time_ns &&
+          none->sim->summary->time_ns > o.time_ns / 4);
     cairn_solution_destroy(none);
     cairn_costs_destroy(costs);
     cairn_graph_destroy(graph);
