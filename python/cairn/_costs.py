@@ -451,6 +451,7 @@ def assign(joint, table):
         if op.kind == "node":
             op.signature = signature_of(op.node)
             op.time_ns, op.workspace, op.library = table.figures[op.signature]
+            op.workspace = max(op.workspace, getattr(op.node.target, "least_workspace", 0))
             op.second = _slices.second_of(op, table)
             if op.state is not None:
                 op.workspace += op.state.bytes  # a recomputation keeps the present state of the random numbers too

@@ -137,6 +137,14 @@ class Optimizer:
             self._kept[key] = slots, {name: value for name, value in state.items() if name not in slots}
         return self._kept[key]
 
+    def first_bytes(self, group, parameter):
+        """What the first update of a parameter in chunks makes besides the slots: those of a chunk, before it copies them.
+        It is not measured, because then there are slots."""
+        if parameter.numel() <= CHUNK:
+            return 0
+        chunk = min(CHUNK, FIRST_CHUNK)
+        return sum(-(-chunk * kind.itemsize // 512) * 512 for kind in self.kept(group, parameter)[0].values())
+
     def numbers_to_come(self, device):
         """How many numbers on the device, such as counts of steps, the first updates of parameters will make."""
         count = 0
@@ -168,6 +176,7 @@ class Function:
     a written graph calls."""
     __module__ = "cairn_updates"
     _schema: Any = types.SimpleNamespace(is_mutable=True, returns=(), arguments=())
+    least_workspace = 0  # bytes, whatever is measured
 
     def __init__(self, name, words):
         self.__name__ = self.__qualname__ = name
@@ -195,6 +204,7 @@ class Update(Function):
         self.slots = list(optimizer.kept(self.group, parameter)[0])
         words = ".sum" * summed + ".clip" * clipped + ".parts" * (parameter.numel() > CHUNK)
         super().__init__(name, optimizer.describe(self.group) + words)
+        self.least_workspace = optimizer.first_bytes(self.group, parameter)
 
     def _gradient(self, gradient, rest):
         """The whole gradient, and the slots."""
