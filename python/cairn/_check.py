@@ -10,8 +10,9 @@ graph compares all of that with the tensors that the ops really return:
     each free      the memory is gone, or holds what the plan wrote over it
 
 A difference is an error that names the op. What the backward part recomputes must also read the inputs that the forward
-part has read: if something outside the graphs has changed one in between, that is an error too. So a step never goes on with wrong numbers. Only memory that somebody else
-still holds, a hook for example, is a warning: the numbers are right, but the step needs more than planned.
+part has read: if something outside the graphs has changed one in between, that is an error too. So a step never goes on
+with wrong numbers. Only memory that somebody else still holds, a hook for example, is a warning: the numbers are right,
+but the step needs more than planned.
 """
 
 import operator
@@ -142,7 +143,8 @@ _WHOLE, _RANGE = 1 << 24, 1 << 18  # bytes
 def _digest(value):
     """A number that depends on the bytes, computed on the host, where no budget counts them. Of a large tensor it depends
     on three ranges, which an update changes too. None of a tensor with gaps."""
-    if value.is_conj() or value.is_neg() or 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride())) != value.numel():
+    extent = 1 + sum((n - 1) * step for n, step in zip(value.shape, value.stride()))
+    if value.is_conj() or value.is_neg() or extent != value.numel():
         return None
     flat = value.detach().as_strided((value.numel(),), (1,), value.storage_offset()).view(torch.uint8)
     middle = len(flat) // 2
