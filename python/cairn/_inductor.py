@@ -282,7 +282,8 @@ class Form:
 
     def give_up(self, error):
         """Run the ops one by one, because Inductor does not compile them."""
-        warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}", stacklevel=2)
+        warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}",
+                      stacklevel=2)
         self._compiled, self._allocations = OneByOne(self.graph), None
 
     def __call__(self, arguments):
