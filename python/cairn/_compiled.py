@@ -63,12 +63,6 @@ class Kernel:
         """Add the form that is one kernel."""
         self.more_forms([_inductor.United(self.graph, self.given)])
 
-    def concatenates(self):
-        """Whether a group with sums has a concatenation, which Inductor may write down for them."""
-        nodes = [n for n in self.graph.nodes if n.op == "call_function"]
-        return (len(self.forms) == 1 and bool(self.given) and self.given[0].device.type in _UNITED
-                and any(map(is_reduction, nodes)) and any(packet(n) == "aten.cat" for n in nodes))
-
     def plain_forms(self):
         """Forms of ours, for pairs."""
         if self._plain is None:
@@ -242,9 +236,6 @@ def compile_all(kernels):
         for kernel in kernels:
             if kernel.is_divided():
                 kernel.unite()
-                kernel.forms[-1].compile()
-            elif kernel.concatenates():
-                kernel.more_forms([_inductor.Joined(kernel.graph, kernel.given)])
                 kernel.forms[-1].compile()
 
 

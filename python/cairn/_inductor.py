@@ -312,12 +312,6 @@ class Form:
         return self._known().run(arguments, dict(enumerate(destinations)))
 
 
-class Joined(Form):
-    """The same, where Inductor reads the operands of a concatenation instead of writing its result down."""
-    name = "joined"
-    _settings = dict(force_pointwise_cat=True)
-
-
 class United(Form):
     """The same, where Inductor computes again what is read more than once instead of writing it down."""
     name = "united"
