@@ -23,8 +23,13 @@ export CAIRN_CACHE="$folder/cache" PYTHONDONTWRITEBYTECODE=1
 export OMP_NUM_THREADS=1 TORCHINDUCTOR_CACHE_DIR="$folder/inductor" TORCHINDUCTOR_COMPILE_THREADS=1
 export TORCHINDUCTOR_VEC_ISA_OK=0 # else each process tries out the vector instructions of this machine
 cd tests/pytorch
-# Two at a time, the long ones first.
-printf '%s\n' ${CAIRN_PYTORCH_TESTS:-test_exact:resnet50 test_ops test_programs test_processes test_compiled:Steps \
-    test_exact:resnet18 test_models test_compiled:Features test_compiled:Arena test_arena test_slices test_compiled:Load,Groups,Table,Sharing,United test_rows test_recipes test_trainer:Same test_trainer:Homes test_trainer:FirstCall test_trainer:Refused test_regions test_strangers test_norms test_numbers test_results test_scripts test_features:Training test_features:Planning test_features:Inside test_exact:densenet test_exact:llama test_exact:unet \
-    test_exact:gpt test_exact:vit test_features:Refused test_export test_package test_cuda} |
-    xargs -P "${JOBS:-2}" -I{} ./run_one.sh "$python" {}
+# The long ones first.
+"$python" run_all.py "${JOBS:-2}" ${CAIRN_PYTORCH_TESTS:- \
+    test_exact:resnet50 test_ops test_programs test_processes test_compiled:Steps \
+    test_exact:resnet18 test_models test_compiled:Features test_compiled:Arena test_arena \
+    test_slices test_compiled:Load,Groups,Table,Sharing,United test_rows test_recipes \
+    test_trainer:Same test_trainer:Homes test_trainer:FirstCall test_trainer:Refused test_regions \
+    test_strangers test_norms test_numbers test_results test_scripts test_features:Training \
+    test_features:Planning test_features:Inside test_exact:densenet test_exact:llama \
+    test_exact:unet test_exact:gpt test_exact:vit test_features:Refused test_export test_package \
+    test_cuda}

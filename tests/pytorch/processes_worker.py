@@ -1,8 +1,6 @@
-"""One rank of test_processes.py: processes_worker.py KIND RANK WORLD STORE. Prints what it found as JSON."""
+"""What the ranks of test_processes.py do."""
 
-import json
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -182,20 +180,15 @@ def collectives(rank, folder):
                 reruns=[p.reruns for p in backend.plans], plans=[hash_of(p) for p in backend.plans], differences=0)
 
 
-def main(kind, rank, world, store):
+def work(kind, rank, world, store):
+    """What a rank finds out about a kind of step, as a dictionary of numbers."""
     torch.set_num_threads(1)
     if kind != "caches":
         dist.init_process_group("gloo", store=dist.FileStore(store, world), rank=rank, world_size=world)
     kinds = {"ddp": ddp, "compiled": compiled, "fsdp": fsdp, "caches": caches, "collectives": collectives,
              "recipes": recipes}
     found = kinds[kind](rank, os.path.dirname(store))
-    print("FOUND " + json.dumps(found), flush=True)
     if kind != "caches":
         dist.barrier()
         dist.destroy_process_group()
-        sys.stderr.flush()
-        os._exit(0)  # see run_script.py
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
+    return found

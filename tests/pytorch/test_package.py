@@ -82,7 +82,7 @@ class Package(unittest.TestCase):
                                    workspace=100)])
         solution = step.solve("none", budget=192)
         self.assertEqual((solution.peak, solution.time_ns), (192, 7))
-        self.assertEqual(solution.steps, [(_library.RUN, 0, 0)])
+        self.assertEqual(solution.steps, [(_library.RUN, 0, ())])
         self.assertEqual([life[0] for life in solution.lifetimes()], [64, 128])
         with self.assertRaises(_library.Failure) as refused:
             step.solve("none", budget=191)

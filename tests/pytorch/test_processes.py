@@ -1,28 +1,48 @@
 """More than one process, over gloo: DDP and FSDP2 with one plan for all, and two budgets that share a cache."""
 
-import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
+import traceback
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import processes_worker
+
+
+def rank(kind, number, world, store, pipe):
+    """The process of a rank, which sends what it found, or why it failed."""
+    try:
+        pipe.send((processes_worker.work(kind, number, world, store), None))
+    except BaseException:
+        pipe.send((None, traceback.format_exc()[-3000:]))
+    pipe.close()
+    os._exit(0)  # see run_script.py
 
 
 def run(kind, world=2):
+    """What each rank found. Processes are forked, because importing torch takes seconds; nothing has run in this one."""
+    context, found = multiprocessing.get_context("fork"), []
     with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
-        ranks = [subprocess.Popen([sys.executable, os.path.join(HERE, "processes_worker.py"), kind, str(rank), str(world),
-                                   store], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                 for rank in range(world)]
-        outputs = [rank.communicate(timeout=600) for rank in ranks]
-    found = []
-    for rank, (out, err) in zip(ranks, outputs):
-        lines = [line for line in out.splitlines() if line.startswith("FOUND ")]
-        if rank.returncode != 0 or not lines:
-            raise AssertionError(err[-3000:])
-        found.append(json.loads(lines[-1][6:]))
+        pipes, ranks = [], []
+        for number in range(world):
+            here, there = context.Pipe(duplex=False)
+            ranks.append(context.Process(target=rank, args=(kind, number, world, os.path.join(folder, "store"), there)))
+            ranks[-1].start()
+            there.close()
+            pipes.append(here)
+        try:
+            for pipe in pipes:
+                if not pipe.poll(600):
+                    raise AssertionError("a rank took more than 600 s")
+                result, error = pipe.recv()
+                if error is not None:
+                    raise AssertionError(error)
+                found.append(result)
+        finally:
+            for process in ranks:
+                if len(found) < world:
+                    process.kill()
+                process.join()
     return found
 
 
