@@ -23,6 +23,9 @@ from ._plan import Planner
 from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+SLACK = 256  # one part of so many of a budget may be left
+GAIN = 333  # one part of so many of a step's time is not searched for
+SMALLEST = 3  # plans of which the one with the smallest arena counts
 MOVES = 64  # of tensors out of the arena
 LOST = 50  # of this many bytes the allocator may lose one, in gaps
 LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
@@ -259,15 +262,19 @@ class Laid:
 class ArenaPlanner(Planner):
     """Its solutions have layouts."""
 
-    _too_little = 0  # bytes, for which no plan is found without an arena either
+    def __init__(self, joint, options):
+        super().__init__(joint, options)
+        self._too_little = 0  # bytes, for which no plan is found without an arena either
+        self._plans = {}  # without regard to arenas, by the memory that they were made for
 
-    def _laid(self, solution):
-        """A solution with the layout that takes no more time."""
+    def _laid(self, solution, **options):
+        """A solution with the layout that takes no more time, or with another one."""
         if isinstance(solution, Laid):
             return solution
-        if not hasattr(solution, "laid"):
-            solution.laid = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept))
-        return solution.laid
+        known, key = solution.__dict__.setdefault("laid", {}), tuple(options.items())
+        if key not in known:
+            known[key] = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, **options))
+        return known[key]
 
     def _fitted(self, solution, size, tight):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
@@ -276,7 +283,7 @@ class ArenaPlanner(Planner):
             if found[-1].layout.needs() == found[-1].peak:  # there are no gaps that copies would avoid
                 options = [option for option in options if "tight" in option]
             if options:
-                found.append(Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, **options.pop(0))))
+                found.append(self._laid(solution, **options.pop(0)))
         return found[-1] if found[-1].layout.needs() <= size else min(found, key=self.needs)
 
     def needs(self, solution):
@@ -302,60 +309,77 @@ class ArenaPlanner(Planner):
     def smallest(self):
         """As Planner.smallest; but the smallest plan's arena may need more than the plan, and a little more memory for the
         plan may make a smaller one."""
-        size = 1
-        while self._tightest is None:
-            try:
-                self._tightest = self._search(size, True, {})
-            except lib.Failure as failure:
-                self._only_infeasible(failure)
-                self._tightest_op = self._tightest_op or failure.name
-                size = max(failure.smallest_budget, size + max(size // 256, self.alignment))
-            else:
-                self.table.save()  # what was tried for it: a process with this budget may have too little memory to try
+        if self._tightest is None:
+            self._tightest = min(self._small_ones(), key=self.needs)
+            self.table.save()  # what was tried for it: a process with this budget may have too little memory to try
         return self.needs(self._tightest), self._tightest_op
+
+    def _small_ones(self):
+        """Plans for the smallest possible budget and a little more, with arenas as small as possible."""
+        try:
+            return [self._fitted(self._solved(1), 1, True)]
+        except lib.Failure as failure:
+            self._only_infeasible(failure)
+            self._tightest_op, least = failure.name, failure.smallest_budget
+        sizes = [least + i * max(least // SLACK, self.alignment) for i in range(SMALLEST)]
+        return [self._fitted(self._solved(size), 1, True) for size in sizes]
+
+    def _solved(self, size):
+        """The plan for a size without regard to its arena, which is made once."""
+        if size not in self._plans:
+            try:
+                self._plans[size] = super()._solve(size)
+            except lib.Failure as failure:
+                if failure.status == lib.INFEASIBLE:
+                    self._too_little = max(self._too_little, failure.smallest_budget - 1)
+                raise
+        return self._plans[size]
 
     def _solve(self, size):
         """The fastest plan found whose arena and what is beside it fit into `size`. Slices take time, which a plan for less
         memory without them may not."""
-        solved = {}
-        best = self._search(size, True, solved)
+        bound = self._solved(size).bound_ns  # of all that may be used
+        best = self._search(size, True)
         if best.layout.tight:
             try:
-                best = min(best, self._search(size, False, solved), key=lambda laid: laid.time_ns)
+                best = min(best, self._search(size, False), key=lambda laid: laid.time_ns)
             except lib.Failure as failure:
                 self._only_infeasible(failure)
+        best.bound_ns = bound
         return best
 
-    def _search(self, size, tight, solved):
+    def _search(self, size, tight):
         """The fastest plan found that fits. How much of the memory the plan itself may use is searched for, above what a
-        refusal has named as too little. `solved` has plans by the memory that they were made for."""
-        low, high, target, best, smallest = self._too_little, size, size, None, None
+        refusal has named as too little, until little memory or time is left to gain."""
+        low, high, target, slack = self._too_little, size, size, max(size // SLACK, self.alignment)
+        best = missed = None
         for _ in range(TRIES):
             try:
-                if target not in solved:
-                    solved[target] = super()._solve(target)
-                laid = self._fitted(solved[target], size, tight)
+                laid = self._fitted(self._solved(target), size, tight)
             except lib.Failure as failure:
-                if failure.status == lib.INFEASIBLE:
-                    self._too_little = max(self._too_little, failure.smallest_budget - 1)
-                if smallest is None or failure.status != lib.INFEASIBLE:
+                if missed is None or failure.status != lib.INFEASIBLE:
                     raise
-                low = max(target, self._too_little)
+                low = target = self._too_little
             else:
                 needed = self.needs(laid)
-                smallest = min(smallest or needed, needed)
                 if needed > size:
-                    high = min(target, laid.live)
-                    target = laid.live - (needed - size)
+                    high, missed = min(target, laid.live), min(missed or laid, laid, key=self.needs)
                 else:
                     low = target
                     best = laid if best is None or laid.time_ns < best.time_ns else best
-            if high - low <= max(size // 256, self.alignment):
+                target = laid.live - (needed - size)
+            if high - low <= slack or best is not None and (size - self.needs(best) <= slack or not _gains(missed, best)):
                 break
-            target = target if low < target < high else (low + high) // 2
+            if not low < target < high:  # what fits nowhere else fits with the smallest plan
+                target = low + 1 if best is None and low == self._too_little > 0 else (low + high) // 2
         if best is None:
-            raise _TooTight(smallest)
+            raise _TooTight(self.needs(missed))
         return best
+
+
+def _gains(missed, best):
+    """Whether a plan that does not fit is faster than one that does, so that one in between may be."""
+    return missed is None or best.time_ns - missed.time_ns > best.time_ns // GAIN
 
 
 # ---- the written graphs ----
