@@ -373,6 +373,28 @@ def columns(args):
             say(network="columns", row=str((8192, inner, 2048)), **{name: microseconds(torch, way) for name, way in ways.items()})
 
 
+def workspaces(args):
+    """Products of large layers with the workspace that PyTorch gives to cuBLAS and with the one that mode "compiled" does;
+    and which of them have the same bits with both."""
+    import torch
+    half = dict(device=args.device, dtype=torch.bfloat16)
+    shapes = (8192, 1024, 4096), (1024, 1024, 50304), (8192, 2048, 5632), (2048, 2048, 32000), (12608, 1024, 4096)
+    for rows, inner, outer in shapes:
+        x, w, dy = (torch.randn(shape, **half) for shape in ((rows, inner), (outer, inner), (rows, outer)))
+        products = dict(y=lambda: x @ w.t(), dx=lambda: dy @ w, dw=lambda: dy.t() @ x)
+        times, bits = {}, {}
+        with device_lock(args):
+            for size, setting in (("usual", None), ("small", ":16:8")):  # PyTorch 2.11 reads it before every product
+                os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+                if setting is not None:
+                    os.environ["CUBLAS_WORKSPACE_CONFIG"] = setting
+                torch._C._cuda_clearCublasWorkspaces()
+                times[size] = {name: microseconds(torch, call) for name, call in products.items()}
+                bits[size] = {name: call() for name, call in products.items()}
+        say(network="workspaces", row=str((rows, inner, outer)), **times,
+            same=[name for name in products if torch.equal(bits["usual"][name], bits["small"][name])])
+
+
 def microseconds(torch, call, runs=20):
     for _ in range(3):
         call()
@@ -598,7 +620,7 @@ class Run:
         todo += [dict(job="cairn", network=n, points=",".join(self.points_of(n)) or "-") for n in names]
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
         todo += [dict(job="bits", network=n) for n in names]
-        todo += [dict(job="plain", network=n) for n in names] + [dict(job="columns", network="columns")]
+        todo += [dict(job="plain", network=n) for n in names] + [dict(job=job, network=job) for job in ("columns", "workspaces")]
         todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
         return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
 
@@ -717,7 +739,7 @@ def main():
     parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
     parser.add_argument("--gaps", metavar="FILE", nargs="+", help="print where nothing runs in steps of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns; all")
+    parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns,workspaces; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of smallest,same,half,knob that are wanted in rows cairn; all")
@@ -743,6 +765,7 @@ def main():
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
         return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets,
+                "workspaces": workspaces,
                 "warm": warm}.get(args.job, peer)(args)
     return Run(args).go()
 
