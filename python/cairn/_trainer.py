@@ -255,12 +255,17 @@ class Trainer:
         self.sums: dict[torch.nn.Parameter, torch.Tensor] = {}
         self.device = _device_of(model)
         options.offload = options.offload and has_own_memory(self.device)
-        self._updated = {id(p) for group in optimizer.param_groups for p in group["params"]}
         self._places: dict[Any, _homes.Place] = {}
         self._summed = 0
+        self._call = model if loss is None else loss
+        self._begin()
+
+    def _begin(self):
+        """Nothing is planned yet."""
+        self._groups = self.optimizer_steps.groups()
+        self._updated = {number for _, numbers in self._groups for number in numbers}
         self._steps: dict[str, list[_Step]] = {"step": [], "add": [], "last": []}
-        call = model if loss is None else loss
-        self._calls = {mode: self._compile(call, mode) for mode in self._steps}
+        self._calls = {mode: self._compile(self._call, mode) for mode in self._steps}
 
     def _compile(self, call, mode):
         def whole_step(*inputs, **keywords):
@@ -318,6 +323,11 @@ class Trainer:
             self.dry = False
 
     def _run(self, mode, inputs, keywords):
+        if self.optimizer_steps.groups() != self._groups:  # the user has added parameters, or set another option
+            if self._summed:
+                raise CairnError("the parameters or options of the optimiser changed after accumulate(), before step()")
+            _refuse(self.model, self.optimizer)
+            self._begin()
         if any(p.grad is not None for group in self.optimizer.param_groups for p in group["params"]):
             raise CairnError("parameters have gradients that were made outside the trainer; call zero_grad() first")
         if not self._summed and not self.dry and mode == "step":
@@ -444,7 +454,7 @@ def trainer(model: torch.nn.Module, optimizer: torch.optim.Optimizer, budget: Si
 
     budget     bytes, "8GiB", or "60%" of what the step needs with everything on the device; None: no limit
     loss       a function of the inputs that returns the loss, where model(*inputs) does not
-    clip_norm  the largest norm of all gradients, as clip_grad_norm_(model.parameters(), clip_norm)
+    clip_norm  the largest norm of all gradients, as clip_grad_norm_(the optimiser's parameters, clip_norm)
     offload    whether tensors may be on the host, on a GPU
     The other options are those of backend()."""
     options = Options(budget=budget, algorithm=algorithm, offload=offload, total=True, report=report, costs=costs,

@@ -124,7 +124,7 @@ class Optimizer:
     def kept(self, group, like):
         """What the optimiser keeps of a parameter: the names of slots with their types, and the other values, after two
         steps with a small parameter of the same type."""
-        key = id(group), like.dtype, like.device
+        key = self.describe(group), like.dtype, like.device
         if key not in self._kept:
             one = copy.copy(self._one)
             one.state = collections.defaultdict(dict)
@@ -162,6 +162,10 @@ class Optimizer:
         one.state = collections.defaultdict(dict)
         one.state[p] = {**copy.deepcopy(rest), **dict(zip(names, slots))}
         self._run(one, p, gradient, group)
+
+    def groups(self):
+        """All of the optimiser that a planned step depends on. Numbers such as learning rates may change at any time."""
+        return [(self.describe(group), [id(p) for p in group["params"]]) for group in self.optimizer.param_groups]
 
     def describe(self, group):
         """The optimiser and what of its options changes the work of an update."""

@@ -198,6 +198,32 @@ class Same(Case):
         trainer = self.check(model, inputs, make, "90%", each=each)
         self.assertEqual(len(trainer._steps["step"]), 1)
 
+    def test_groups_change(self):
+        """Parameters that are added to the optimiser later are updated from then on, and a new option has its slots."""
+        model, inputs = wide()
+        results = []
+        for with_trainer in (False, True):
+            mine = copy.deepcopy(model)
+            optimizer = torch.optim.SGD(mine.layers[0].parameters(), lr=0.1)
+            torch._dynamo.reset()
+            trainer, losses = cairn.trainer(mine, optimizer), []
+            call = torch.compile(mine, backend="aot_eager", fullgraph=True, dynamic=False)
+            for i in range(6):
+                if i == 2:
+                    optimizer.add_param_group({"params": mine.head.parameters(), "lr": 0.5})
+                elif i == 4:
+                    optimizer.param_groups[1]["momentum"] = 0.9
+                if with_trainer:
+                    losses.append(trainer.step(*inputs).clone())
+                    continue
+                losses.append(call(*inputs))
+                losses[-1].backward()
+                optimizer.step()
+                mine.zero_grad()
+            results.append(outcome(mine, optimizer, [loss.detach() for loss in losses]))
+        self.assertTrue(same(*results))
+        self.assertTrue(any(place.name == "momentum_buffer" for place in trainer._places.values()))
+
     def test_allocator(self):
         """What PyTorch's allocator gives out in a step is what was predicted."""
         model, inputs = small()
@@ -490,6 +516,14 @@ class Refused(unittest.TestCase):
         model, inputs = wide()
         model(*inputs).backward()
         self.refuse("made outside the trainer", model, adamw(model.parameters()), inputs)
+
+    def test_groups_change_in_a_step(self):
+        model, inputs = wide()
+        trainer = cairn.trainer(model, torch.optim.SGD(model.layers[0].parameters(), lr=0.1))
+        trainer.accumulate(*inputs)
+        trainer.optimizer.add_param_group({"params": model.head.parameters()})
+        with self.assertRaisesRegex(cairn.CairnError, r"changed after accumulate\(\), before step\(\)"):
+            trainer.step(*inputs)
 
     def test_nothing_to_update(self):
         model, inputs = wide()
