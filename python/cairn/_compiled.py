@@ -105,13 +105,14 @@ class Kernel:
 
 def _forms_of(graph, given):
     """Forms of a graph besides Inductor's. On a processor the ops of a small group may be faster one by one: sums over rows.
-    Groups that are all pointwise never are, and could not write over what they read."""
+    Groups that are all pointwise never are, and could not write over what they read. Gradients of max pools write to where
+    offsets say: those that ops are measured with may be outside, which only Inductor's code checks."""
     if not given:
         return []
     if _rows.available(given[0].device):
         return _rows.forms_of(graph) + _pools.forms_of(graph)
     ops = [n.target for n in graph.nodes if n.op == "call_function" and not getattr(n.target, "is_view", False)]
-    small = len(ops) <= _SMALL and not any("inductor" in str(op) for op in ops)
+    small = len(ops) <= _SMALL and not any(word in str(op) for op in ops for word in ("inductor", "max_pool"))
     whole = any(torch.Tag.pointwise not in getattr(op, "tags", (torch.Tag.pointwise,)) for op in ops)
     return [_inductor.OneByOne(graph)] if given[0].device.type == "cpu" and small and whole else []
 
