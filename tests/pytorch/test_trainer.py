@@ -347,6 +347,27 @@ class Homes(Case):
             more = [trainer.step(*inputs).clone() for _ in range(3)]
             self.assertTrue(same(expected, outcome(mine, optimizer, losses + more)))
 
+    def test_between_steps(self):
+        """What users do between steps: schedules that change betas, learning rates as tensors, weights that are frozen and
+        thawed, state that is loaded, parameters that no loss reads."""
+        model, inputs = wide()
+        model.spare = nn.Linear(256, 256)
+
+        def cycle(optimizer):
+            return torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10).step
+
+        def freeze(optimizer):
+            weight = optimizer.param_groups[0]["params"][2]
+            return lambda: weight.requires_grad_(not weight.requires_grad)
+
+        def load(optimizer):
+            return lambda: optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        momentum = lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9)
+        tensor = lambda parameters: torch.optim.AdamW(parameters, torch.tensor(0.01), amsgrad=True)
+        for make, each in ((adamw, cycle), (momentum, cycle), (tensor, load), (momentum, freeze)):
+            with self.subTest(each.__name__):
+                self.check(model, inputs, make, "60%", each=each)
+
     def test_shapes(self):
         """A batch of another shape has another plan, and perhaps other homes."""
         model, (x, y) = wide()
