@@ -267,7 +267,8 @@ for stage in $stages; do
     token_peers)
         run 600 python3 "$(dirname "$0")/token_peers.py" compiled:gpt2-24x1024x16:8:1024 \
             compiled+adamw:gpt2-24x1024x16:8:1024 compiled+checkpoint:gpt2-24x1024x16:8:1024 \
-            compiled:llama-16x2048x32x8x5632:4:2048 compiled+adamw:gpt2-12x768x12:64:1024 \
+            compiled:llama-16x2048x32x8x5632:4:2048 compiled+adamw:llama-16x2048x32x8x5632:4:2048 \
+            compiled+checkpoint:llama-16x2048x32x8x5632:4:2048 compiled+adamw:gpt2-12x768x12:64:1024 \
             compiled+adamw:vit_l_16:64
         ;;
     token_peers:*) run 150 python3 "$(dirname "$0")/token_peers.py" "${stage#token_peers:}" ;;
