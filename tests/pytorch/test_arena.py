@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _costs, _heap, _library, _onto, _torch
+from cairn import _arena, _backend, _costs, _heap, _library, _onto, _torch
 from common import allocator_peak, arenas, compiled, matrices_in, reference, same, train
 from small_models import GPT, Basic, ResNet
 
@@ -61,6 +61,20 @@ class Exact(unittest.TestCase):
 
     def test_resnet(self):
         self.check("resnet", 3)
+
+    def test_search(self):
+        """The smallest budget is found with few calls of the solver, and another planner finds a plan for it. The bound of a
+        plan is that of its whole budget, although a plan for less memory is used, whose own bound may be higher."""
+        _, _, first, _ = prepared("gpt")
+        planner, solve = _backend.planner_for(first.joint, first.options), _library.Step.solve
+        with mock.patch.object(_library.Step, "solve", autospec=True, side_effect=solve) as counted:
+            least = planner.smallest()[0]
+            self.assertLessEqual(counted.call_count, 1 + _arena.SMALLEST)
+        for budget in (least, (least + planner.none_peak()) // 2):
+            plan = _backend.planner_for(first.joint, first.options).within(budget)
+            self.assertLessEqual(plan.peak, budget)
+            if plan.bound_ns:  # no plan was made for another budget
+                self.assertEqual(plan.bound_ns, solve(planner.step, "auto", budget).bound_ns)
 
     def test_gradients_in_arena(self):
         """Matrix products write their gradients into the arena."""
