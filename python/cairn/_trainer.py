@@ -258,14 +258,17 @@ class Trainer:
         self._places: dict[Any, _homes.Place] = {}
         self._summed = 0
         self._call = model if loss is None else loss
-        self._begin()
+        self._planned: dict[Any, Any] = {}  # by what the optimiser was like: steps and calls
+        self._take_groups()
 
-    def _begin(self):
-        """Nothing is planned yet."""
+    def _take_groups(self):
+        """Use the steps for the optimiser as it is now; at first there are none."""
         self._groups = self.optimizer_steps.groups()
-        self._updated = {number for _, numbers in self._groups for number in numbers}
-        self._steps: dict[str, list[_Step]] = {"step": [], "add": [], "last": []}
-        self._calls = {mode: self._compile(self._call, mode) for mode in self._steps}
+        self._updated = {number for _, *numbers in self._groups for number, _ in numbers}
+        self._steps, self._calls = self._planned.setdefault(self._groups, ({"step": [], "add": [], "last": []}, {}))
+        for mode in self._steps:
+            if mode not in self._calls:
+                self._calls[mode] = self._compile(self._call, mode)
 
     def _compile(self, call, mode):
         def whole_step(*inputs, **keywords):
@@ -323,11 +326,11 @@ class Trainer:
             self.dry = False
 
     def _run(self, mode, inputs, keywords):
-        if self.optimizer_steps.groups() != self._groups:  # the user has added parameters, or set another option
+        if self.optimizer_steps.groups() != self._groups:  # the user has added or frozen parameters, or set an option
             if self._summed:
                 raise CairnError("the parameters or options of the optimiser changed after accumulate(), before step()")
             _refuse(self.model, self.optimizer)
-            self._begin()
+            self._take_groups()
         if any(p.grad is not None for group in self.optimizer.param_groups for p in group["params"]):
             raise CairnError("parameters have gradients that were made outside the trainer; call zero_grad() first")
         if not self._summed and not self.dry and mode == "step":

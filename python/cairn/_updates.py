@@ -164,8 +164,10 @@ class Optimizer:
         self._run(one, p, gradient, group)
 
     def groups(self):
-        """All of the optimiser that a planned step depends on. Numbers such as learning rates may change at any time."""
-        return [(self.describe(group), [id(p) for p in group["params"]]) for group in self.optimizer.param_groups]
+        """All of the optimiser that a planned step depends on, as a key. Numbers such as learning rates may change at any
+        time. Dynamo of torch 2.11 does not notice by itself that a parameter was frozen."""
+        return tuple((self.describe(group), *((id(p), p.requires_grad) for p in group["params"]))
+                     for group in self.optimizer.param_groups)
 
     def describe(self, group):
         """The optimiser and what of its options changes the work of an update."""

@@ -365,8 +365,6 @@ class Homes(Case):
         momentum = lambda parameters: torch.optim.SGD(parameters, 0.1, momentum=0.9)
         tensor = lambda parameters: torch.optim.AdamW(parameters, torch.tensor(0.01), amsgrad=True)
         for make, each in ((adamw, cycle), (momentum, cycle), (tensor, load), (momentum, freeze)):
-            if each is freeze and torch.__version__ < "2.13":
-                continue  # docs/pytorch.md: it needs a new trainer
             with self.subTest(each.__name__):
                 self.check(model, inputs, make, "60%", each=each)
 
