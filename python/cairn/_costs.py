@@ -9,7 +9,9 @@ the op itself. Whatever else is measured on a GPU, copies and the times under lo
 derives from the user's budget.
 """
 
+import functools
 import gc
+import hashlib
 import json
 import os
 import tempfile
@@ -87,6 +89,17 @@ def signature_of(node):
 
 # ---- the file ----
 
+@functools.cache
+def _own_text():
+    """A hash of this package's code, which writes kernels and tries ops out: what another text measured may be wrong."""
+    found, folder = hashlib.sha256(), os.path.dirname(__file__)
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py"):
+            with open(os.path.join(folder, name), "rb") as file:
+                found.update(file.read())
+    return found.hexdigest()[:12]
+
+
 def origin(device):
     """The origin of figures: they are valid only for the same origin."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
@@ -98,7 +111,7 @@ def origin(device):
         for word, set_ in (("cudnn-off", not cudnn.enabled), ("benchmark", cudnn.benchmark),
                            ("deterministic", cudnn.deterministic or torch.are_deterministic_algorithms_enabled())):
             flags += f" {word}" if set_ else ""
-    return f"torch {torch.__version__} {name}{flags}", threads
+    return f"torch {torch.__version__} cairn {_own_text()} {name}{flags}", threads
 
 
 def default_file(device):
@@ -132,8 +145,11 @@ class Table:
         if self.path is None:
             return
         self._read_figures()
-        for what, outcome in _read_whole(self.path + ".trials").items():
+        for what, outcome in self._read_trials().items():
             self.trials.setdefault(what, outcome)
+
+    def _read_trials(self):
+        return _read_whole(self.path + ".trials").get(f"{self.source}, {self.threads} threads", {})
 
     def _read_figures(self):
         try:
@@ -221,7 +237,8 @@ class Table:
             if FIGURES in new:
                 self._save_figures()
             if TRIALS in new:
-                _write_whole(self.path + ".trials", {**_read_whole(self.path + ".trials"), **self.trials})
+                _write_whole(self.path + ".trials",
+                             {f"{self.source}, {self.threads} threads": {**self._read_trials(), **self.trials}})
         except OSError:
             pass  # training works without a cache
 

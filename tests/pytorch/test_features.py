@@ -391,6 +391,21 @@ class Planning(unittest.TestCase):
             self.assertEqual(_costs.Table(path, device).figures,
                              {"torch aten.mm": (5, 64, _costs.CUBLAS), "torch aten.relu": (6, 0, _costs.PLAIN)})
 
+    def test_other_text(self):
+        """What another version of Cairn has measured and tried out is not used."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, device = os.path.join(folder, "costs.json"), torch.device("cpu")
+            with unittest.mock.patch.object(_costs, "_own_text", lambda: "another"), \
+                    unittest.mock.patch.dict(_costs._trials, clear=True):
+                table = _costs.Table(path, device)
+                table.set("torch kernel", 5, 64)
+                table.tried("overwrites", lambda: True)
+                table.save()
+                self.assertTrue(_costs.Table(path, device).figures)
+            with unittest.mock.patch.dict(_costs._trials, clear=True):
+                table = _costs.Table(path, device)
+                self.assertEqual((table.figures, table.trials), ({}, {}))
+
     def test_regions(self):
         """Blocks that are planned one by one share a budget."""
         ways = [[(100, 60, 10), (50, 20, 14)], [(100, 60, 10), (50, 20, 14)]]
