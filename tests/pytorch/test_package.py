@@ -1,9 +1,11 @@
 """The installed package: it contains the planner, and no library that would clash with those of PyTorch."""
 
+import ast
 import dataclasses
 import importlib.metadata
 import inspect
 import os
+import re
 import subprocess
 import unittest
 import warnings
@@ -38,6 +40,21 @@ class Package(unittest.TestCase):
         self.assertTrue(any(one.startswith("torch") for one in installed.requires))
         self.assertIn("Jansson", installed.read_text("licenses/python/licenses/jansson.txt"))
         self.assertIn("Apache License", installed.read_text("licenses/LICENSE"))
+
+    def test_every_test(self):
+        """The script of all tests runs every file of tests here, and where it names classes, all of them."""
+        here = os.path.dirname(os.path.abspath(__file__))
+        with open(os.path.join(here, "..", "..", "scripts", "check-pytorch.sh")) as file:
+            entries = re.findall(r"\b(test_\w+)(?::([\w,]+))?", file.read().partition("CAIRN_PYTORCH_TESTS")[2])
+        files = {name[:-3] for name in os.listdir(here) if name.startswith("test_") and name.endswith(".py")}
+        self.assertEqual({file for file, _ in entries}, files)
+        for name in files:
+            words = [word for file, named in entries if file == name for word in named.split(",")]
+            with open(os.path.join(here, name + ".py")) as file:
+                classes = {one.name for one in ast.parse(file.read()).body if isinstance(one, ast.ClassDef) and any(
+                    isinstance(part, ast.FunctionDef) and part.name.startswith("test_") for part in one.body)}
+            if any(word[:1].isupper() for word in words):
+                self.assertEqual(set(words), classes, name)
 
     def test_signatures(self):
         """Every option is visible, annotated, explained, and has one default everywhere."""
