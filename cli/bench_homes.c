@@ -18,9 +18,13 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-    {"gpt2:1558M,layers=270", 8, 512, 30}, {"gpt2:1558M,layers=270", 8, 512, 8},
-    {"gpt2:1558M,layers=270", 8, 512, 0},  {"gpt2:1558M", 24, 1024, 12},
-    {"gpt2:1558M", 24, 1024, 20},          {"resnet152", 16, 0, 30},
+    {"gpt2:1558M,layers=270", 8, 512, 30},
+    {"gpt2:1558M,layers=270", 8, 512, 8},
+    {"gpt2:1558M,layers=270", 8, 512, 4},
+    {"gpt2:1558M,layers=270", 8, 512, 0},
+    {"gpt2:1558M", 24, 1024, 12},
+    {"gpt2:1558M", 24, 1024, 20},
+    {"resnet152", 16, 0, 30},
 };
 
 static double now_ms(void) {

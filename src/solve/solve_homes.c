@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #define MOST_ROUNDS 6     /* of one level, while the arena is too large */
+#define LARGE_ROUNDS 2    /* the same of a large graph, if there is another level */
 #define GOOD_ENOUGH 10000 /* ppm above the bound */
 #define SHARES 16         /* of the usual work, of which some searches do one */
 #define SHORT_SHARES 4    /* the same for the last resort, on a large graph */
@@ -452,13 +453,17 @@ static void skip_levels(const search *s, uint32_t *level) {
 /* Find the least level from `first` on that fits. Without any, the last says what is missing. */
 static cairn_status find_level_from(search *s, uint32_t first, uint32_t *level,
                                     cairn_solution **best) {
+    cairn_status status = CAIRN_OK;
     for (*level = first;; (*level)++) {
         s->err->smallest_budget = 0;
-        CRN_TRY(solve_level(s, *level, best));
-        if (*best != NULL)
-            return CAIRN_OK;
+        s->rounds = is_large(s) && *level < LEVELS ? LARGE_ROUNDS : MOST_ROUNDS;
+        status = solve_level(s, *level, best);
+        if (status != CAIRN_OK || *best != NULL)
+            break;
         skip_levels(s, level);
     }
+    s->rounds = MOST_ROUNDS;
+    return status;
 }
 
 static cairn_status find_least_level(search *s, uint32_t *level, cairn_solution **best) {
@@ -604,8 +609,10 @@ static cairn_status lengthen(search *s, int64_t bound, cairn_solution **best, po
          level++) {
         if (level > found->level)
             CRN_TRY(try_point(s, (point){level, 1, true}, best, found));
+        int64_t before = time_of(*best);
         CRN_TRY(try_point(s, (point){level, 1, false}, best, found));
-        CRN_TRY(try_point(s, (point){level, MOST_SPARES, false}, best, found));
+        if (!is_large(s) || time_of(*best) < before)
+            CRN_TRY(try_point(s, (point){level, MOST_SPARES, false}, best, found));
     }
     return CAIRN_OK;
 }
