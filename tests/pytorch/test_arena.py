@@ -1,5 +1,5 @@
 """One arena in mode "exact": the bits of eager execution at every budget, memory as predicted, and ops that write to given
-addresses. test_compiled.py has the same for mode "compiled"."""
+addresses. test_compiled_arena.py has the same for mode "compiled"."""
 
 import copy
 import functools

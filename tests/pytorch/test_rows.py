@@ -12,9 +12,9 @@ import torch.nn.functional as F
 import cairn
 from cairn import _compiled, _embedding, _inductor, _library, _pairs, _pools, _rows, _slopes
 from common import allocator_peak, compiled, same
+from compiled_networks import planner_of, unmeasured, words
 import fake_triton
 from small_models import GPT, Bottleneck, conv_norm
-from test_compiled import planner_of, unmeasured, words
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -1,0 +1,165 @@
+"""Kernels of mode "compiled": of several forms the fastest is chosen, and results may be written over operands."""
+
+import copy
+import functools
+import os
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+import torch
+from torch import nn
+
+import cairn
+from cairn import _backend, _compiled, _costs, _library, _torch
+from common import same, train, with_cairn
+from compiled_networks import MODE, planner_of
+
+
+class Biased(nn.Module):
+    """The gradient of the bias is a sum over rows, which PyTorch makes in half of the time of Inductor's C++."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(64 if k == 0 else 128, 128) for k in range(5))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x.square().mean()
+
+
+@unittest.skipIf(torch.cuda.is_available(), "forms of a processor")
+class Forms(unittest.TestCase):
+    def sums(self, planner):
+        """The kernels of a step that are a sum alone."""
+        kernels = {op.node.target: True for op in planner.joint.ops if _compiled.is_kernel(op)}
+        return [k for k in kernels if len(k.forms) > 1]
+
+    def test_fastest(self):
+        """The form is taken that takes less time, but ops one by one only where they are much faster; another process with
+        the same costs takes the same and measures nothing."""
+        torch.manual_seed(0)
+        model, x = Biased(), (torch.randn(2048, 64),)
+        measure = _costs._measure_cpu
+
+        def measured(seconds, missing, table):
+            measure(missing, table)
+            for signature in missing:
+                if ".aten" in signature or ".inductor" in signature:
+                    table.figures[signature] = (seconds[".aten" in signature], *table.figures[signature][1:])
+        for seconds, name in (((1000, 500), "aten"), ((1000, 900), "inductor"), ((500, 1000), "inductor")):
+            with tempfile.TemporaryDirectory() as folder:
+                options = dict(costs=os.path.join(folder, "costs.json"))
+                with unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                        unittest.mock.patch.object(_costs, "_measure_cpu", functools.partial(measured, seconds)):
+                    first = planner_of(model, x, **options)
+                with unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                        unittest.mock.patch.object(_costs, "_measure_cpu", side_effect=AssertionError):
+                    second = planner_of(model, x, **options)
+            for planner in (first, second):
+                self.assertGreater(len(self.sums(planner)), 0)
+                self.assertEqual({k.form.name for k in self.sums(planner)}, {name})
+            self.assertEqual(first.smallest(), second.smallest())
+
+    def test_bits(self):
+        """Ops one by one are as near to eager as the others, with the same bits at every budget, in an arena too."""
+        def last(kernels, *_):
+            for kernel in kernels:
+                kernel.form, kernel.chosen = kernel.forms[-1], True
+        torch.manual_seed(0)
+        model, x = Biased(), (torch.randn(2048, 64),)
+        plain = copy.deepcopy(model)
+        expected = train(plain, plain, x, steps=1)
+        with unittest.mock.patch.object(_compiled, "choose_forms", last), \
+                unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            backend = cairn.backend(**MODE)
+            found = with_cairn(model, x, backend, steps=1)
+            self.assertEqual({k.form.name for k in self.sums(backend.planners[0])}, {"aten"})
+            torch.testing.assert_close(found[1][0], expected[1][0])
+            for options in (dict(budget="85%"), dict(budget="85%", arena=True), dict(arena=True)):
+                self.assertTrue(same(found, with_cairn(model, x, cairn.backend(**MODE, **options), steps=1)))
+
+
+class United(unittest.TestCase):
+    def test_one_kernel(self):
+        """Of a group that Inductor divides, because it repeats what it reads, there is a form that is one kernel."""
+        def turned(k, cos, sin):
+            a, b = k.split(4, -1)
+            k = k * cos + torch.cat([-b, a], -1) * sin
+            return (k.unsqueeze(2).expand(2, 2, 4, 16, 8).clone(memory_format=torch.contiguous_format),)
+        given = torch.randn(2, 2, 16, 8), torch.randn(16, 8), torch.randn(16, 8)
+        gm = torch.fx.experimental.proxy_tensor.make_fx(turned, tracing_mode="fake")(*given)
+        likes = [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")]
+        kernel = _compiled.Kernel("divided", gm.graph, likes)
+        kernel.forms[0].compile()
+        with unittest.mock.patch.object(_compiled, "_UNITED", ("cpu",)):
+            self.assertTrue(kernel.is_divided())
+            kernel.unite()
+            self.assertFalse(kernel.is_divided())  # it is added once
+        self.assertEqual([form.name for form in kernel.forms], ["inductor", "united"])
+        found = kernel.forms[1](list(given))[0]
+        self.assertEqual([form.launches() for form in kernel.forms], [2, 1])
+        torch.testing.assert_close(found, turned(*given)[0])
+        self.assertFalse(kernel.chosen)  # the faster one is
+
+
+class Gates(nn.Module):
+    """Gated layers that are much wider than what they read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.ModuleList([nn.Linear(8, 256, False), nn.Linear(8, 256, False),
+                                                   nn.Linear(256, 8, False)]) for _ in range(3))
+
+    def forward(self, x):
+        for gate, up, down in self.layers:
+            x = x + down(nn.functional.silu(gate(x)) * up(x))
+        return x.square().mean()
+
+
+class TwoInPlace(unittest.TestCase):
+    def test_gates(self):
+        """The gradients of a gate and of what it gates are made by one kernel, both in place of operands: equal bits, and at
+        the peak there are three large tensors, not four."""
+        torch.manual_seed(0)
+        model, inputs = Gates(), (torch.randn(64, 8),)
+        expected = with_cairn(model, inputs, cairn.backend(**MODE))
+        large = 64 * 256 * 4
+        for arena in (False, True):
+            planner = _backend.planner_of(model, inputs, _backend.Options(arena=arena, **MODE))
+            twins = [op for op in planner.joint.ops if op.flags & _library.TOGETHER]
+            self.assertEqual(len(twins), len(model.layers))
+            self.assertLess(planner.smallest()[0], 4 * large)
+            backend = cairn.backend(planner.smallest()[0], arena=arena, check=not arena, **MODE)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend)))
+            used = [permissions for kind, number, permissions in backend.plans[0].steps
+                    if kind == _library.RUN and planner.joint.ops[number] in twins]
+            self.assertTrue(used and all(len(permissions) == 2 for permissions in used), used)
+            text = backend.plans[0].text()
+            self.assertIn(" inplace 1 ", text)
+            self.assertEqual(planner.read(text).steps, backend.plans[0].steps)
+            if not arena:
+                self.assertEqual(backend.meters[0].differences, [])
+
+
+class Workspaces(unittest.TestCase):
+    def test_small(self):
+        """cuBLAS gets a small workspace in every release, but not where the user has chosen one."""
+        small, sizes = _torch.make_cublas_workspaces_small.__wrapped__, []
+        old = types.SimpleNamespace()
+        new = types.SimpleNamespace(cublas_workspace_size=sizes.append, cublaslt_workspace_size=sizes.append)
+        with unittest.mock.patch.object(_torch, "clear_cublas_workspaces"), unittest.mock.patch.dict(os.environ):
+            for name in _torch._BLAS_VARIABLES:
+                os.environ.pop(name, None)
+            for cuda in new, old, new:  # what the old release sets is a choice
+                with unittest.mock.patch.object(torch.backends, "cuda", cuda):
+                    small()
+                    self.assertEqual(sizes, [128 << 10] * 2)
+            self.assertEqual(os.environ["CUBLAS_WORKSPACE_CONFIG"], ":16:8")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main()
