@@ -40,7 +40,8 @@ GRADIENTS, SOME, ALL = 1, 2, 3  # which results are copied into the arena
 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it; `taken` what the allocator takes for both. `kept` is what libraries keep, by name; before the
+    is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
+    for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets, or also what is alive for long, and then nothing
     else is put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are
@@ -55,14 +56,12 @@ class Layout:
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         self._lay()
+        self.without_gaps = self.bytes + self.beside
+        self.taken, self.behind = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0)
+        self.beside = max(self.beside, self.behind)
         self.total = self.bytes + self.beside
-        self.taken = max(self._taken_by_allocator(), self.total) if joint.device.type == "cuda" else self.total
         self.copied &= self.placed.keys()
         self.slower_ns += sum(self._copy_ns(self.placed[key][0]) for key in self.copied)
-
-    def needs(self):
-        """The smallest budget for it: the allocator may take a little more than that."""
-        return max(self.total, self.taken - self.taken // (LOST + 1))
 
     def _rounded(self, size):
         return -(-size // self.alignment) * self.alignment
@@ -182,7 +181,8 @@ class Layout:
 
     def _taken_by_allocator(self):
         """The bytes that the allocator takes from the device, gaps included: for the arena, then step by step for what
-        libraries keep, for results beside the arena and for workspaces."""
+        libraries keep, for results beside the arena and for workspaces. Also returns how many of them are behind the
+        arena."""
         lives, steps = [], len(self.workspace)
         begin = 0
         for i in range(1, steps + 1):  # what is kept is one block until it is freed
@@ -266,6 +266,16 @@ class ArenaPlanner(Planner):
         super().__init__(joint, options)
         self._too_little = 0  # bytes, for which no plan is found without an arena either
         self._plans = {}  # without regard to arenas, by the memory that they were made for
+        self._present, self._lost = self._there() if options.total else (0, 0)
+
+    def _there(self):
+        """What is allocated before the step, and what the allocator has taken for it besides, also for the few bytes that
+        recording needs."""
+        if self.joint.device.type != "cuda":
+            return 0, 0
+        torch.cuda.empty_cache()
+        present, recorded = self.present_bytes(), _heap.UNITS[True] if self._recorded() else 0
+        return present, torch.cuda.memory_reserved(self.joint.device) + recorded - present
 
     def _laid(self, solution, **options):
         """A solution with the layout that takes no more time, or with another one."""
@@ -279,15 +289,18 @@ class ArenaPlanner(Planner):
     def _fitted(self, solution, size, tight):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
         found, options = [self._laid(solution)], [dict(copies=GRADIENTS), dict(copies=SOME)] + [dict(tight=True)] * tight
-        while options and found[-1].layout.needs() > size:
-            if found[-1].layout.needs() == found[-1].peak:  # there are no gaps that copies would avoid
+        while options and self.needs(found[-1]) > size:
+            if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
                 options = [option for option in options if "tight" in option]
             if options:
                 found.append(self._laid(solution, **options.pop(0)))
-        return found[-1] if found[-1].layout.needs() <= size else min(found, key=self.needs)
+        return found[-1] if self.needs(found[-1]) <= size else min(found, key=self.needs)
 
     def needs(self, solution):
-        return self._laid(solution).layout.needs()
+        """The smallest budget: the allocator may take a little more than that, for the step and for what was there."""
+        layout = self._laid(solution).layout
+        taken = layout.taken + self._lost - self._present // LOST
+        return max(layout.total, taken - taken // (LOST + 1))
 
     def _wrap(self, solution, algorithm, budget, seconds):
         laid = self._laid(solution)
@@ -384,7 +397,11 @@ def _gains(missed, best):
 
 # ---- the written graphs ----
 
-def allocate(size, device):
+def allocate(size, behind, device):
+    """The arena, with memory behind it for what will be allocated beside it. PyTorch's allocator, if it may take only so
+    much, refuses to extend a free block unless there is room for all of it again; so it takes all of this at once."""
+    if behind:
+        torch.empty(size + behind, dtype=torch.uint8, device=device)
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
@@ -423,9 +440,15 @@ class ArenaWriter(Writer):
     def _base(self):
         """The arena: of the part that first needs it."""
         if self._arena is None:
-            self._arena = self.graph.call_function(allocate, (self.plan.layout.bytes, self.device))
-            self._arena.meta["val"] = self._fake_bytes(self.plan.layout.bytes, self.device)
+            layout = self.plan.layout
+            self._arena = self.graph.call_function(allocate, (layout.bytes, layout.behind, self.device))
+            self._arena.meta["val"] = self._fake_bytes(layout.bytes, self.device)
         return self._arena
+
+    def _emit_inputs(self):
+        super()._emit_inputs()
+        if self.plan.layout.total:
+            self._base()  # before anything is allocated beside it
 
     def _also_saved(self):
         return [self._arena] if self._arena is not None else []

@@ -148,22 +148,63 @@ class Heap(unittest.TestCase):
         """What is freed between two others is used again only for what fits into it."""
         M = 1 << 20
         lives = [(30 * M, 0, 1), (30 * M, 0, 9), (20 * M, 2, 9)]
-        self.assertEqual(_heap.taken(0, lives, 10), 60 * M)
-        self.assertEqual(_heap.taken(0, [*lives, (40 * M, 3, 9)], 10), 100 * M)
-        self.assertEqual(_heap.taken(100 * M, lives, 10), 160 * M)
-        self.assertEqual(_heap.taken(0, [(1000, 0, 3), (M, 4, 4)], 10), 2 * M)
+        self.assertEqual(_heap.taken(0, lives, 10), (60 * M, 60 * M))
+        self.assertEqual(_heap.taken(0, [*lives, (40 * M, 3, 9)], 10), (100 * M, 100 * M))
+        self.assertEqual(_heap.taken(100 * M, lives, 10), (160 * M, 60 * M))
+        self.assertEqual(_heap.taken(0, [(1000, 0, 3), (M, 4, 4)], 10), (2 * M, 0))
+
+    def test_remainder(self):
+        """All that is left of a block can be used."""
+        M = 1 << 20
+        lives = [(12 * M, 0, 1), (8 * M, 0, 9), (12 * M - 512, 2, 9)]
+        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M))
+        lives = [(12 * M, 0, 1), (8 * M, 0, 9), (10 * M + 512, 2, 9), (2 * M - 512, 3, 9)]
+        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M))
+
+    def test_last(self):
+        """The last block is used only if no other is large enough, even if one of them is larger."""
+        M = 1 << 20
+        lives = [(30 * M, 0, 1), (20 * M, 0, 9), (4 * M, 2, 9), (30 * M, 3, 9)]
+        self.assertEqual(_heap.taken(0, lives, 10), (80 * M, 80 * M))
+        self.assertEqual(_heap.taken(0, [lives[0], (30 * M, 0, 9), *lives[2:]], 10), (100 * M, 90 * M))
 
     def test_random(self):
-        """It takes what is alive at once at least, and no more than everything that there ever is."""
+        """It takes what is alive at once at least, and no more than everything that there ever is. Memory for
+        everything, taken at once before, is enough."""
         draw = random.Random(0)
         for _ in range(50):
             lives = []
             for step in range(40):
                 lives += [(512 * draw.randint(1, 80000), step, min(step + draw.randint(0, 9), 39)) for _ in range(2)]
             most = max(sum(size for size, first, last in lives if first <= step <= last) for step in range(40))
-            taken = _heap.taken(0, lives, 40)
+            taken, behind = _heap.taken(0, lives, 40)
             self.assertGreaterEqual(taken, most)
             self.assertLess(taken, 2 * most)
+            self.assertEqual(_heap.taken(40 << 20, lives, 40)[1], behind)
+            self.assertEqual(_heap.taken(40 << 20, [(behind, 0, 0), *((size, a + 1, b + 1) for size, a, b in lives)], 41)[1],
+                             behind)
+
+
+    def test_behind(self):
+        """On a GPU the gaps beside an arena count, and so does what the allocator has taken before: with the smallest budget
+        for a layout it takes at most 2% more than that for everything."""
+        model, inputs, *_ = prepared("resnet")
+        planner = _backend.planner_of(model, inputs, _backend.Options(arena=True))
+        planner.joint.device = torch.device("cuda")
+        planner._present, planner._lost = 100 << 20, 5 << 20
+        solution = planner.step.solve("none")
+        with mock.patch.object(_heap, "SMALL", 0):
+            layouts = {copies: planner._laid(solution, copies=copies).layout for copies in (0, _arena.GRADIENTS, _arena.SOME)}
+            needs = planner.needs(solution)
+        gaps = {copies: layout.total - layout.without_gaps for copies, layout in layouts.items()}
+        self.assertGreater(gaps[0], 0)
+        self.assertLess(gaps[_arena.GRADIENTS], gaps[0])
+        for layout in layouts.values():
+            self.assertGreaterEqual(layout.behind, max(layout.beside_by_step))
+            self.assertGreaterEqual(layout.taken, layout.bytes + layout.behind)
+        everything = layouts[0].taken + planner._lost + planner._present
+        self.assertLessEqual(everything, 1.02 * (needs + planner._present) + 1)
+        self.assertGreater(everything, 1.02 * (needs - 64 + planner._present))  # taken by 20 MiB, which a small step needs
 
 
 class Forms(unittest.TestCase):
