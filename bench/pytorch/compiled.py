@@ -21,9 +21,10 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. A row with a budget may
 take 2% more than that from PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null).
-First everything is compiled, at the same time. When the last of PyTorch's own steps is, they are timed one after the other;
-then Cairn measures and times, under the same lock. So nobody times while another compiles a step of PyTorch's or runs one. A
-row that fails says why, and the others go on. Memory is of everything that is allocated, weights included.
+First everything is compiled, at the same time. When the last step is, those of PyTorch are timed one after the other, while
+Cairn waits with what it tries and measures on the GPU; then Cairn measures and times, under the same lock. So nobody times
+while another compiles a step of PyTorch's or runs one. A row that fails says why, and the others go on. Memory is of
+everything that is allocated, weights included.
 
 A run may be made in parts: --resume takes what the log in FOLDER has, and the caches there, and runs the rest. --peaks takes
 the memory of `checkpoint` and `knob` from the log of another run."""
@@ -43,6 +44,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 NETWORKS = ("gpt", "llama", "resnet50", "vit")
 KNOBS = ("0.5", "0.2")
 PEERS = ("graph", "checkpoint", "knob")
+OURS = ("cairn", "whole", "plain")
 PATIENCE = 200  # seconds after which whoever has compiled goes on, at most
 CAP = 1.02  # of its budget a process may take
 BUDGETS = 10  # at which bits are compared
@@ -59,12 +61,14 @@ _waited = 0.0  # seconds in which this process has waited for the GPU
 
 @contextlib.contextmanager
 def device_lock(args):
-    """The GPU for this process alone, once all of PyTorch's own steps are compiled."""
+    """The GPU for this process alone: once everything is compiled, and for Cairn once PyTorch's own steps are timed."""
     global _held, _waited
     with contextlib.ExitStack() as stack:
         if not _held:
             start = time.perf_counter()
-            wait_for(args, "go")
+            if args.job in OURS:
+                note(args, ready_name(args.network, args.job))
+            wait_for(args, "go" if args.job in PEERS else "timed")
             file = stack.enter_context(open(os.path.join(args.out, "device.lock"), "w"))
             fcntl.flock(file, fcntl.LOCK_EX)
             _waited += time.perf_counter() - start
@@ -94,6 +98,11 @@ def wait_for(args, name, seconds=2 * PATIENCE):
             if time.time() > until:
                 return None
             time.sleep(0.1)
+
+
+def ready_name(network, job, share=None):
+    """Of the file that says that a process has compiled its step."""
+    return f"ready.{network}.{job}{share or ''}"
 
 
 # ---- what runs in a process of its own ----
@@ -242,7 +251,7 @@ def peer(args):
     call = torch.compile(bench.model, fullgraph=True, dynamic=False)
     first = bench.first(call)
     bench.clean()
-    note(args, f"ready.{args.network}.{args.job}{args.share or ''}")
+    note(args, ready_name(args.network, args.job, args.share))
     with device_lock(args):
         run = bench.recorded(call)
         bench.sync()
@@ -543,7 +552,7 @@ class Run:
         self.rows = []
         self.wanted = args.rows.split(",") if args.rows else None
         for name in os.listdir(args.out):  # of a run before
-            if name == "go" or name.startswith(("ready.", "peak.") + (() if args.resume else ("about.", "bits."))):
+            if name in ("go", "timed") or name.startswith(("ready.", "peak.") + (() if args.resume else ("about.", "bits."))):
                 os.remove(os.path.join(args.out, name))
         for path in ([args.peaks] if args.peaks else []) + [self.log] * args.resume:
             self.rows += self._read(path)
@@ -648,22 +657,22 @@ class Run:
     # ---- running it ----
 
     @staticmethod
-    def may_start(options, running, gone):
-        """Bits are compared once PyTorch's steps are compiled; a warm start is alone."""
+    def may_start(options, running, timed):
+        """Bits are compared once PyTorch's steps are timed; a warm start is alone."""
         if options["job"] == "warm":
             return not running
-        return options["job"] != "bits" or gone
+        return options["job"] != "bits" or timed
 
     def compiled(self, job):
         options = job["options"]
-        name = f"ready.{options['network']}.{options['job']}{options.get('share', '')}"
-        return options["job"] not in PEERS or os.path.exists(os.path.join(self.args.out, name))
+        name = ready_name(options["network"], options["job"], options.get("share"))
+        return options["job"] not in PEERS + OURS or os.path.exists(os.path.join(self.args.out, name))
 
     def go(self):
-        todo, running, gone = self.todo, [], False
+        todo, running, gone, timed = self.todo, [], False, False
         while (todo or running) and time.time() < self.end:
             for options in list(todo):
-                if len(running) < self.args.at_once and self.may_start(options, running, gone):
+                if len(running) < self.args.at_once and self.may_start(options, running, timed):
                     todo.remove(options)
                     running.append(self.start(options))
             late = any(o["job"] in PEERS for o in todo) or not all(map(self.compiled, running))
@@ -674,6 +683,9 @@ class Run:
                 if self.listen(job):
                     running.remove(job)
                     self.close(job)
+            if gone and not timed and not any(o["job"] in PEERS for o in todo + [job["options"] for job in running]):
+                note(self.args, "timed")
+                timed = True
             time.sleep(0.1)
         for job in running:
             job["process"].kill()
