@@ -183,18 +183,33 @@ class Code:
         return len(numbers) == 1 and self.last.get(argument, -1) <= self.first.get(numbers[0], -1)
 
 
+class Runner:
+    """Runs a compiled graph. What Inductor has around the code is for the first run; on a processor it takes longer than
+    many a kernel."""
+
+    def __init__(self, compiled):
+        self._compiled, self._code = compiled, None
+
+    def __call__(self, arguments):
+        if self._code is not None:
+            return self._code(arguments)
+        results = self._compiled(arguments)
+        self._code = getattr(self._compiled, "current_callable", None) or self._compiled
+        return results
+
+
 class Allocations:
     """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time."""
 
-    def __init__(self, compiled):
-        self.compiled, self.scope = compiled, _scope_of(compiled)
+    def __init__(self, compiled, run):
+        self.run_plain, self.scope = run, _scope_of(compiled)
         self.code = Code(compiled.source_code if self.scope is not None else "")
         self.result_of = self.code.result_of
 
     def run(self, arguments, destinations):
         """Run with tensors for some of the results: a dictionary by the result's number."""
         if not self.result_of:
-            return self.compiled(list(arguments))
+            return self.run_plain(list(arguments))
         count = iter(range(1 << 30))
 
         def allocate(plain, size, stride, dtype):
@@ -203,7 +218,7 @@ class Allocations:
         before = {name: self.scope[name] for name in _ALLOCATORS}
         self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
         try:
-            return self.compiled(list(arguments))
+            return self.run_plain(list(arguments))
         finally:
             self.scope.update(before)
 
@@ -263,7 +278,7 @@ class Form:
     _settings: dict = {}
 
     def __init__(self, graph, given):
-        self.graph, self.given, self._compiled, self._allocations = graph, given, None, None
+        self.graph, self.given, self._compiled, self._allocations, self._run = graph, given, None, None, None
 
     def compile(self):
         """Some graphs Inductor does not compile alone, although it compiles the model that they are a part of."""
@@ -284,15 +299,20 @@ class Form:
         """Run the ops one by one, because Inductor does not compile them."""
         warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}",
                       stacklevel=2)
-        self._compiled, self._allocations = OneByOne(self.graph), None
+        self._compiled, self._allocations, self._run = OneByOne(self.graph), None, None
+
+    def _runner(self):
+        if self._run is None:
+            self._run = Runner(self.compile())
+        return self._run
 
     def __call__(self, arguments):
         self.has_run = True
-        return self.compile()(arguments)
+        return self._runner()(arguments)
 
     def _known(self):
         if self._allocations is None:
-            self._allocations = Allocations(self.compile())
+            self._allocations = Allocations(self.compile(), self._runner())
         return self._allocations
 
     def launches(self):

@@ -2,8 +2,13 @@
 
 import copy
 import functools
+import json
+import math
 import os
+import subprocess
+import sys
 import tempfile
+import time
 import types
 import unittest
 import unittest.mock
@@ -13,8 +18,8 @@ from torch import nn
 
 import cairn
 from cairn import _backend, _compiled, _costs, _library, _torch
-from common import same, train, with_cairn
-from compiled_networks import MODE, planner_of
+from common import compiled, same, train, with_cairn
+from compiled_networks import MODE, make, planner_of
 
 
 class Biased(nn.Module):
@@ -80,6 +85,53 @@ class Forms(unittest.TestCase):
             torch.testing.assert_close(found[1][0], expected[1][0])
             for options in (dict(budget="85%"), dict(budget="85%", arena=True), dict(arena=True)):
                 self.assertTrue(same(found, with_cairn(model, x, cairn.backend(**MODE, **options), steps=1)))
+
+
+PAIRS, MARGIN = 60, 1.1  # of steps; how much longer than exact a compiled one may take
+
+
+def alternate():
+    """Print the processor time of the fastest step of both modes. They alternate until enough steps were not disturbed."""
+    torch.manual_seed(0)
+    model, x, fastest = Biased(), (torch.randn(2048, 64),), {}
+    calls = [compiled(copy.deepcopy(model), cairn.backend(mode=mode)) for mode in ("exact", "compiled")]
+    for pair in range(PAIRS):
+        for call in calls:
+            start = time.process_time()
+            call(*x).backward()
+            fastest[call] = min(fastest.get(call, math.inf), time.process_time() - start)
+        found = [fastest[call] for call in calls]
+        if pair > 3 and found[1] <= MARGIN * found[0]:
+            break
+    print(json.dumps(found))
+
+
+@unittest.skipIf(torch.cuda.is_available(), "forms of a processor")
+class WholeStep(unittest.TestCase):
+    """A compiled step on a processor is not slower than one of mode "exact"."""
+
+    def test_planned(self):
+        """Of what was measured: the chosen forms together take no longer than Inductor's, and than ops one by one by no more
+        than the factor that these must gain."""
+        for model, inputs in (Biased(), (torch.randn(2048, 64),)), make("resnet"):
+            kernels = {op.node.target for op in planner_of(model, inputs).joint.ops if _compiled.is_kernel(op)}
+            several = [kernel for kernel in kernels if len(kernel.forms) > 1]
+            self.assertGreater(len(several), 0)
+            chosen = sum(kernel.times[kernel.form.name] for kernel in several)
+            self.assertLessEqual(chosen, sum(kernel.times["inductor"] for kernel in several))
+            self.assertLessEqual(chosen, _compiled._MUST_GAIN["aten"] * sum(kernel.times["aten"] for kernel in several))
+
+    def test_processor_time(self):
+        """The same of steps that run, in a process in which Inductor uses the vector instructions that the processor has, as
+        it does for users."""
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ, CAIRN_CACHE=folder, TORCHINDUCTOR_CACHE_DIR=folder, OMP_NUM_THREADS="1")
+            environment.pop("TORCHINDUCTOR_VEC_ISA_OK", None)
+            found = subprocess.run([sys.executable, "-c", "import test_forms; test_forms.alternate()"], check=True,
+                                   cwd=os.path.dirname(os.path.abspath(__file__)), stdout=subprocess.PIPE, text=True,
+                                   env=environment)
+        exact, compiled = json.loads(found.stdout)
+        self.assertLessEqual(compiled, MARGIN * exact)
 
 
 class United(unittest.TestCase):
