@@ -1,8 +1,8 @@
 """What PyTorch's allocator on a GPU takes from the device for a sequence of allocations.
 
 It keeps what is freed, and gives it out again: the smallest free block that is large enough, at the lowest address, but the
-last block only if no other is. What is left of the block stays free. So it may hold more than is in use, in gaps that nothing
-fits into. With expandable segments, as modelled here, memory that it takes is behind what it has:
+last block only if no other is. What is left of the block stays free. So it may hold more than is in use, in gaps that
+nothing fits into. With expandable segments, as modelled here, memory that it takes is behind what it has:
 
     |#### a ####|  free  |## b ##|  free, and more if need be ->
 """

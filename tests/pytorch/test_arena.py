@@ -194,7 +194,8 @@ class Heap(unittest.TestCase):
         planner._present, planner._lost = 100 << 20, 5 << 20
         solution = planner.step.solve("none")
         with mock.patch.object(_heap, "SMALL", 0):
-            layouts = {copies: planner._laid(solution, copies=copies).layout for copies in (0, _arena.GRADIENTS, _arena.SOME)}
+            layouts = {copies: planner._laid(solution, copies=copies).layout
+                       for copies in (0, _arena.GRADIENTS, _arena.SOME)}
             needs = planner.needs(solution)
         gaps = {copies: layout.total - layout.without_gaps for copies, layout in layouts.items()}
         self.assertGreater(gaps[0], 0)
