@@ -98,6 +98,7 @@ class Backend:
         if self._unused is not None:
             self._unused.stop()
         _refuse_inputs(example_inputs)
+        _refuse_new_storages(gm)
         self.steps.several |= not _regions.is_whole(gm)
         self.regions.append(_regions.Region(self, gm, example_inputs))
         self._expect_more()
@@ -232,6 +233,14 @@ def _refuse_inputs(example_inputs):
             raise CairnError(f"an input is a {type(value).__name__}, and steps with tensor subclasses cannot be planned")
 
 
+def _refuse_new_storages(gm):
+    """A graph of Dynamo's that gives a tensor from outside another storage, by `p.data = ...` or `p.set_(...)`."""
+    for node in gm.graph.nodes:
+        if node.target in (torch.Tensor.set_, "set_") and node.args[0].op == "placeholder":
+            raise CairnError("a step that assigns to the .data of a tensor, or calls its set_, cannot be planned, because the "
+                             "tensor then lies in other memory: copy into it (p.copy_, p.lerp_), or assign outside the model")
+
+
 def planner_for(joint, options):
     return (_arena.ArenaPlanner if options.arena else Planner)(joint, options)
 
@@ -286,6 +295,7 @@ def planner_of(model, inputs, options):
 
     def backend(gm, example_inputs):
         _refuse_inputs(example_inputs)
+        _refuse_new_storages(gm)
         return with_partition(options, partition, loss_only=options.loss_only)(gm, example_inputs)
 
     _torch.reset_dynamo()

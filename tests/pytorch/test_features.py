@@ -537,6 +537,17 @@ class Refused(unittest.TestCase):
         torch._dynamo.reset()
         self.refuse(lambda: torch.compile(model, backend=cairn.backend("1GiB"))(x), "subclass")
 
+    def test_new_storage(self):
+        """An average of parameters that is assigned, not copied."""
+        model, average = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False)
+
+        def step(x):
+            with torch.no_grad():
+                average.weight.data = average.weight.data * 0.9 + model.weight.data * 0.1
+            return (model(x) - average(x)).square().mean()
+        for call in (compiled(step, cairn.backend("1GiB")), lambda x: cairn.fits(step, (x,), "1GiB")):
+            self.refuse(lambda call=call: call(torch.randn(2, 4)), "assigns to the .data of a tensor")
+
     def test_double_backward(self):
         model, inputs = small()
         call = compiled(model, cairn.backend("1GiB"))

@@ -1,5 +1,5 @@
 # The largest batch: a plan for it was made, and one more image was tried and did not fit.
-cairn fit vgg16 --budget 2GiB
+cairn fit convnet --budget 2MiB
 cairn fit alexnet --budget 1GiB --machine h200 --optimizer-slots 2 --algorithm precise --json
 cairn fit lstm --budget 20MB --seq 6 --algorithm pieces
 
@@ -9,7 +9,6 @@ for batch in 30 31; do
 done
 
 # What does not fit, and what is refused.
-cairn fit vgg16 --budget 1GiB
 cairn fit vgg16 --budget 100MB
 cairn fit vgg16
 cairn fit vgg16 --budget 40%

@@ -8,5 +8,3 @@ cmp a.plan b.plan
 cairn plan alexnet --batch 8 --algorithm precise --activation-budget 80% --top 1
 cairn plan vgg16 --algorithm feng --top 0
 cairn plan vgg16 --algorithm chen --budget 40% --top 0 --json
-# 75 GiB of parameters and optimiser in 24 GiB: most of it is at home on the host.
-cairn plan llama:llama-2-7b --batch 2 --seq 1024 --optimizer-slots 2 --budget 24GiB --machine h200 --top 0
