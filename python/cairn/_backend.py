@@ -237,8 +237,9 @@ def _refuse_new_storages(gm):
     """A graph of Dynamo's that gives a tensor from outside another storage, by `p.data = ...` or `p.set_(...)`."""
     for node in gm.graph.nodes:
         if node.target in (torch.Tensor.set_, "set_") and node.args[0].op == "placeholder":
-            raise CairnError("a step that assigns to the .data of a tensor, or calls its set_, cannot be planned, because the "
-                             "tensor then lies in other memory: copy into it (p.copy_, p.lerp_), or assign outside the model")
+            raise CairnError("a step that assigns to the .data of a tensor, or calls its set_, cannot be planned, because "
+                             "the tensor then lies in other memory: copy into it (p.copy_, p.lerp_), or assign outside the "
+                             "model")
 
 
 def planner_for(joint, options):
