@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _pairs, _pools, _rows, _slices
+from . import _inductor, _pairs, _pools, _rows, _shared, _slices
 from . import _library as lib
 from ._geometry import FIXED, Made, packet, propagate
 from ._groups import Group, Grouping, is_fusible, is_reduction
@@ -301,6 +301,7 @@ def capture(gm, num_fwd_outputs, options, learn):
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
+    _join_halves(gm.graph)
     _count_together(gm.graph)
     _pools.forget_operands(gm.graph)
     _embedding.add_rows(gm.graph)
@@ -316,6 +317,12 @@ def capture(gm, num_fwd_outputs, options, learn):
         return not is_fusible(node, device)
     propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
     learn(gm, table, device, alignment_of(device), runs_as_it_is)
+    shared = _shared.share(gm.graph, table, lambda gm: learn(gm, table, device, alignment_of(device), lambda node: True))
+    if shared:
+        propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
+        learn(gm, table, device, alignment_of(device), runs_as_it_is)
+        if _shared.drop_copies(gm.graph, shared):
+            propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     _results_early(fused.graph)
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
@@ -402,6 +409,28 @@ def _add_up(graph):
             if product is not None and more is not None and _alike(product, more) and _alike(one, other, node):
                 _add_to(graph, node, more, product)
                 break
+
+
+def _join_halves(graph):
+    """The gradient of halves that changed places, as rotary embeddings make them, is captured as a sum of two
+    concatenations, each with zeros; it is one concatenation, which reads half as much."""
+    for node in list(graph.nodes):
+        if node.target is not aten.add.Tensor or node.kwargs or not all(
+                isinstance(n, fx.Node) and n.target is aten.cat.default and len(n.args[0]) == 2 for n in node.args):
+            continue
+        (first, *dim), (second, *other) = (n.args for n in node.args)
+        for (a, zero), (another, b) in ((first, second), (second, first)):
+            if dim == other and _is_zero(zero) and _is_zero(another) and _alike(*node.args, node) \
+                    and a.meta["val"].shape == another.meta["val"].shape:
+                with graph.inserting_before(node):
+                    new = graph.call_function(aten.cat.default, ([a, b], *dim))
+                new.meta = dict(node.meta)
+                node.replace_all_uses_with(new)
+                break
+
+
+def _is_zero(node):
+    return node.target is aten.full.default and node.args[1] == 0
 
 
 def _count_together(graph):

@@ -184,17 +184,20 @@ class Grouping:
         self._realise_where_cheaper(values)
 
     def _joined(self, values):
-        """Gradients that are made of a concatenation and that several kernels read, the last ones before their ways part.
-        With sums Inductor would write them down inside of every kernel, in float32."""
-        kernels, made, last = self._kernels_that_read(values), set(), set()
+        """Gradients that are made of a concatenation and that several kernels read, the last ones before their ways part, or
+        the smallest of what leads to them alone: a cast to float32 is made by its readers. With sums Inductor would write
+        them down inside of every kernel, in float32."""
+        kernels, smallest, last = self._kernels_that_read(values), {}, set()
         for n in values:
             if n in self.fused and n in self.backward and n not in self.realised:
-                before = [r for r in self.reads[n] if r in made]
+                before = [r for r in self.reads[n] if r in smallest and kernels[r] == kernels[n]]
                 if before or packet(n) == "aten.cat":
-                    made.add(n)
                     last.add(n)
-                    last.difference_update(r for r in before if kernels[r] == kernels[n])
-        return {n for n in last if len(kernels[n]) > 1}
+                    last.difference_update(before)
+                    beside = self.large(set(self.reads[n]) - set(before), self._bytes[n])
+                    alone = before if len(before) == 1 and not beside else []
+                    smallest[n] = min([n, *(smallest[r] for r in alone)], key=self._bytes.get)
+        return {smallest[n] for n in last if len(kernels[n]) > 1}
 
     def _realise_where_cheaper(self, values):
         """A value that k kernels read is realised if reading its leaves k times costs more than making it once and

@@ -80,16 +80,19 @@ def form_of(node):
     split, absent = _SPLIT[packet.__name__]
     values = [a.meta.get("val") if isinstance(a, fx.Node) else a for a in node.args]
     like = [v for v in node.meta["val"] if isinstance(v, torch.Tensor) and v.dim() >= 3]
-    if any(values[place] is not None for place in absent) or _drops(node) or node.kwargs.get("attn_mask") is not None:
+    if any(values[place] is not None for place in absent) or drops(node) or node.kwargs.get("attn_mask") is not None:
         return None
-    if not all(isinstance(v, torch.Tensor) and v.dim() >= 3 and v.shape[:2] == values[0].shape[:2]
-               for v in [values[place] for place in split] + list(like)):
+    divided = [values[place] for place in split] + like
+    if not all(isinstance(v, torch.Tensor) and v.dim() >= 3 and v.shape[0] == values[0].shape[0] for v in divided):
         return None
-    slices = _slices_of(*values[0].shape[:2])
+    heads = min(v.shape[1] for v in divided)  # several may share keys and values: they stay in one slice
+    if any(v.shape[1] % heads for v in divided):
+        return None
+    slices = _slices_of(values[0].shape[0], heads)
     return InSlices(node.target, split, slices, node.meta["val"]) if slices != (1, 1) else None
 
 
-def _drops(node):
+def drops(node):
     """Whether it drops numbers, or returns which."""
     names = [argument.name for argument in _torch.schema_of(node.target).arguments]
     given = {**dict(zip(names, node.args)), **node.kwargs}
@@ -113,11 +116,11 @@ def is_same(form, arguments, keywords):
         return False
     if all(torch.equal(a, b) for run in runs[1:] for a, b in zip(runs[0], run)):
         return all(map(torch.equal, slices, runs[0]))
-    distance = max(_distance(run, runs[0]) for run in runs[1:])
-    return _distance(slices, runs[0]) <= _CLOSE * distance
+    own = max(distance(run, runs[0]) for run in runs[1:])
+    return distance(slices, runs[0]) <= _CLOSE * own
 
 
-def _distance(some, others):
+def distance(some, others):
     """The distance of tensors, each relative to its size, the largest of all."""
     return max(((a.float() - b.float()).norm() / b.float().norm()).item() for a, b in zip(some, others))
 

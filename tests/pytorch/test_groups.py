@@ -42,6 +42,41 @@ class Groups(unittest.TestCase):
             _compiled.Grouping = grouping
         return found[0]
 
+    def test_joined_gradients(self):
+        """The gradients of chunks of rows, joined, are written down in their own type, not as the norm before them reads
+        them: its kernels cast them."""
+        class Head(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.norm, self.head = nn.Linear(16, 16), nn.RMSNorm(16), nn.Linear(16, 128)
+
+            def forward(self, x, y):
+                return nn.functional.cross_entropy(self.head(self.norm(self.first(x))), y)
+        with unmeasured():
+            planner = planner_of(Head().bfloat16(), (torch.randn(64, 16, dtype=torch.bfloat16), torch.arange(64)), chunks=4)
+        kernels = [op.node.target for op in planner.joint.ops if _compiled.is_kernel(op) and op.backward]
+        self.assertTrue(any(n.target is torch.ops.aten.cat.default for kernel in kernels for n in kernel.graph.nodes))
+        matrices = [n.meta["val"] for kernel in kernels for n in kernel.outputs() if n.meta["val"].numel() == 64 * 16]
+        self.assertEqual({value.dtype for value in matrices}, {torch.bfloat16})
+
+    def test_turned_halves(self):
+        """The gradient of halves that changed places is one concatenation, without zeros."""
+        class Turned(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.w = nn.Parameter(torch.randn(16, 16))
+
+            def forward(self, x):
+                u = x @ self.w
+                u = u * x.cos() + torch.cat((-u.chunk(2, -1)[1], u.chunk(2, -1)[0]), -1) * x.sin()
+                return (u @ self.w).square().sum()
+        with unmeasured():
+            planner = planner_of(Turned(), (torch.randn(64, 16),))
+        kernels = [op.node.target for op in planner.joint.ops if _compiled.is_kernel(op) and op.backward]
+        nodes = [n for kernel in kernels for n in kernel.graph.nodes]
+        self.assertEqual(sum(n.target is torch.ops.aten.cat.default for n in nodes), 1)
+        self.assertFalse(any(n.target is torch.ops.aten.full.default for n in nodes))
+
     def test_products_of_results(self):
         """The gradient of a weight comes before that of the layer's input, which reads the same gradient."""
         ops = prepared("gpt")[2].joint.ops
