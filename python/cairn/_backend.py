@@ -20,8 +20,9 @@ from . import _moves
 from . import _norms
 from . import _optimizers
 from . import _regions
+from . import _sizes
 from ._errors import BudgetError, CairnError
-from ._geometry import propagate
+from ._geometry import most_at_once, propagate
 from ._joint import Joint, Parts, copy_mutated, device_of, keep_clones, refuse
 from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
@@ -57,13 +58,13 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 
-def with_partition(options, partition, forward=boxed, backward=boxed, loss_only=False):
-    """AOTAutograd with a partition function, for a backend. `loss_only`: the graph is the whole model, and only its loss
-    has a gradient."""
+def with_partition(options, partition, forward=boxed, backward=boxed, without=boxed, loss_only=False):
+    """AOTAutograd with a partition function, for a backend. `without` compiles graphs without gradients. `loss_only`: the
+    graph is the whole model, and only its loss has a gradient."""
     def compile_module(gm, example_inputs):
         on_cpu = all(v.device.type == "cpu" for v in example_inputs if isinstance(v, torch.Tensor))
         table = _inductor.decompositions(on_cpu) if options.mode == "compiled" else None
-        compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=boxed,
+        compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=without,
                                        partition_fn=partition, decompositions=table)
         if options.mode == "compiled" and options.chunks != 1:
             _chunks.split_losses(gm, options.chunks)
@@ -86,7 +87,7 @@ class Backend:
         self.__name__ = "cairn"
         self._variant, self._parts = None, []  # what is compiled now; by number what the backward parts need to know
         self.steps, self.watch = Steps(options), Watch(options)
-        self._most = 0
+        self._most, self._warned = 0, False
         self._unused = Unused() if options.budget is not None else None
 
     def __reduce__(self):
@@ -114,7 +115,8 @@ class Backend:
     def compile_variant(self, variant):
         """A callable that runs a region for one shape, with the plan that the variant asks for."""
         loss_only = self.options.loss_only and not self.steps.several
-        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward, loss_only)
+        compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward,
+                                  self._compile_without, loss_only)
         with _torch.compile_lock:
             self._variant, self._start = variant, time.perf_counter()
             try:
@@ -188,6 +190,18 @@ class Backend:
 
     def _compile_forward(self, gm, inputs):
         return freeing(boxed(gm), inputs)
+
+    def _compile_without(self, gm, inputs):
+        """A graph without gradients runs as it is: a plan could save nothing but intermediate results."""
+        budget = self.options.budget
+        share = isinstance(budget, str) and "%" in budget
+        if budget is not None and not self._warned and (self._most or not share):
+            most = most_at_once(gm.graph)
+            self._warned = most > _sizes.parse(budget, self._most)
+            if self._warned:
+                warnings.warn(f"cairn: a graph without gradients takes {most} bytes, more than the budget; only steps with "
+                              "backward() are planned, not evaluations and not gradients of torch.func", stacklevel=2)
+        return boxed(gm)
 
     def _compile_backward(self, gm, inputs):
         usual = _arena.once(boxed(gm)) if self.options.arena else boxed(gm)

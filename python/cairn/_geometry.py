@@ -215,3 +215,23 @@ def propagate(gm, seen, signature_of, wanted=any_node, made=None):
     inputs = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     with mode, torch.no_grad():
         _Propagator(gm, seen, signature_of, wanted, made).run(*inputs)
+
+
+def most_at_once(graph):
+    """The most bytes that results of a graph take at once, if its nodes run in their order and a storage is freed after its
+    last use."""
+    def storages(node):
+        tensors = [t for t in _torch.pytree.tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
+        return {key_of(t): t.untyped_storage().nbytes() for t in tensors}
+    last, given = {}, set()
+    for node in graph.nodes:
+        for used in (node, *node.all_input_nodes):
+            last.update(dict.fromkeys(storages(used), node))
+        if node.op == "placeholder":
+            given.update(storages(node))
+    live, most = {}, 0
+    for node in graph.nodes:
+        live.update((key, size) for key, size in storages(node).items() if key not in given)
+        most = max(most, sum(live.values()))
+        live = {key: size for key, size in live.items() if last[key] is not node}
+    return most

@@ -2,6 +2,7 @@
 and the allocator stays inside the budget."""
 
 import copy
+import re
 import threading
 import unittest
 import warnings
@@ -508,7 +509,7 @@ class Threads(unittest.TestCase):
 
 
 class Unplanned(unittest.TestCase):
-    """Where PyTorch captures nothing, a warning says so."""
+    """Where PyTorch captures nothing, or no gradients, a warning says so."""
 
     def warned(self, model, call, x, backend):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -535,6 +536,25 @@ class Unplanned(unittest.TestCase):
             warned = self.warned(model, call, torch.randn(4, 8), backend)
             self.assertEqual(warned + len(backend.plans), 1)
             self.assertTrue(in_place or not warned)
+
+    def test_without_gradients(self):
+        """A gradient of torch.func is an ordinary result: the graph that computes it is not planned. The warning tells its
+        memory, and comes only where that is more than the budget."""
+        def loss(weight, x):
+            return (torch.tanh(x @ weight) @ weight.t()).square().mean()
+        weight, x = torch.randn(32, 48), torch.randn(16, 32)
+        gradients = torch.func.vmap(torch.func.grad(loss), (None, 0))
+        seen = []
+        for budget in (None, "1GiB", "64KiB"):
+            torch._dynamo.reset()
+            call = torch.compile(gradients, backend=cairn.backend(budget))
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                self.assertTrue(torch.equal(call(weight, x), gradients(weight, x)))
+            seen.append([str(w.message) for w in found if "without gradients" in str(w.message)])
+        self.assertEqual([len(messages) for messages in seen], [0, 0, 1])
+        said = int(re.search("takes ([0-9]+) bytes", seen[2][0])[1])
+        self.assertEqual(allocator_peak(lambda: call(weight, x)), said)
 
     def test_copy(self):
         """A copy that nobody calls gives no warning."""
