@@ -26,6 +26,7 @@ from ._geometry import most_at_once, propagate
 from ._joint import Joint, Parts, copy_mutated, device_of, keep_clones, refuse
 from ._options import Options  # noqa: F401 (for tests)
 from ._plan import Planner, alignment_of
+from ._real import lending
 from ._steps import Steps
 from ._watch import Watch
 from ._write import Writer, boxed
@@ -85,7 +86,8 @@ class Backend:
         self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters, self.regions = [], []
         self.__name__ = "cairn"
-        self._variant, self._parts = None, []  # what is compiled now; by number what the backward parts need to know
+        self._variant, self._real = None, ()  # what is compiled now, and its inputs
+        self._parts = []  # by number what the backward parts need to know
         self.steps, self.watch = Steps(options), Watch(options)
         self._most, self._warned = 0, False
         self._unused = Unused() if options.budget is not None else None
@@ -112,17 +114,18 @@ class Backend:
             warnings.warn(f"cairn: PyTorch has captured {MANY} graphs; if they are one graph for many shapes or numbers, "
                           "leave out dynamic=False, and it is captured once", stacklevel=2)
 
-    def compile_variant(self, variant):
-        """A callable that runs a region for one shape, with the plan that the variant asks for."""
+    def compile_variant(self, variant, real=()):
+        """A callable that runs a region for one shape, with the plan that the variant asks for. `real`: its inputs, with
+        which ops are measured."""
         loss_only = self.options.loss_only and not self.steps.several
         compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward,
                                   self._compile_without, loss_only)
         with _torch.compile_lock:
-            self._variant, self._start = variant, time.perf_counter()
+            self._variant, self._real, self._start = variant, real, time.perf_counter()
             try:
                 return compiled(variant.region.gm, variant.inputs)
             finally:
-                self._variant = None
+                self._variant, self._real = None, ()
 
     # ---- from AOTAutograd ----
 
@@ -131,8 +134,9 @@ class Backend:
         _regions.refuse_specialised(gm)
         outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
         whole = self._variant.whole if self._variant is not None else True
-        joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside), whole=whole)
-        plan = self.make_plan(joint)
+        with lending(_inputs_of(gm, self._real)):
+            joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside), whole=whole)
+            plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
         writer = (_arena.ArenaWriter if self.options.arena else Writer)(joint, plan, meter)
@@ -220,6 +224,11 @@ class Backend:
         return freeing(_torch.boxed_call(run), inputs)
 
 
+def _inputs_of(gm, inputs):
+    """Fake inputs of a joint graph, each with the real one."""
+    return [(n.meta.get("val"), _torch.input_of(n, inputs)) for n in gm.graph.nodes if n.op == "placeholder"]
+
+
 def freeing(call, inputs):
     """A part of a step that leaves no workspaces of libraries behind. PyTorch has one for every thread, and the two parts
     run in two threads; so they use the same memory one after the other."""
@@ -304,13 +313,16 @@ class _Stop(CairnError):
 def planner_of(model, inputs, options):
     """Capture the step model(*inputs) and its gradients without running the model; a dict has keyword arguments."""
     positional, keywords = ((), inputs) if isinstance(inputs, dict) else (inputs, {})
+    given = []
 
     def partition(gm, joint_inputs, *, num_fwd_outputs, **_):
-        raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
+        with lending(_inputs_of(gm, given)):
+            raise _Stop(capture(gm, num_fwd_outputs, options, together=False))
 
     def backend(gm, example_inputs):
         _refuse_inputs(example_inputs)
         _refuse_new_storages(gm)
+        given.extend(example_inputs)
         return with_partition(options, partition, loss_only=options.loss_only)(gm, example_inputs)
 
     _torch.reset_dynamo()

@@ -16,12 +16,12 @@ from torch import fx
 from . import _chunks, _costs, _embedding, _slopes, _torch
 from . import _inductor, _pairs, _pools, _rows, _shared, _slices
 from . import _library as lib
-from ._geometry import FIXED, Made, packet, propagate
+from ._geometry import FIXED, Made, key_of, packet, propagate, tensors_of
 from ._groups import Group, Grouping, is_fusible, is_reduction
 from ._joint import EARLY, INSIDE, Joint, Parts, copy_mutated, device_of, keep_clones, refuse
 from ._peak import peak_of
 from ._plan import alignment_of
-from ._real import random_like, real_tensors
+from ._real import given_like, made_bytes, outcomes, random_like, real_tensors
 
 aten, prims = torch.ops.aten, torch.ops.prims
 _UNITED = ("cuda",)  # where compilers are fast enough to try one more form of some kernels
@@ -132,11 +132,37 @@ class _Form:
         return tuple(self.form(list(arguments)))
 
 
-def choose_forms(kernels, table, learn, pairs=()):
-    """Of every kernel with several forms take the one that is measured to be the fastest, once; and pairs that pay."""
+def least_bytes(graph):
+    """What every plan of a graph needs at least: all gradients at the end, and each op what it reads and makes. A kernel may
+    write its results over what it reads."""
+    def total(nodes):
+        values = [v for n in nodes for v in tensors_of(n.meta.get("val"))]
+        return sum({key_of(v): v.untyped_storage().nbytes() for v in values}.values())
+
+    def is_made(node):
+        while node.op == "call_function" and (node.target is operator.getitem or getattr(node.target, "is_view", False)):
+            node = node.args[0]
+        return node.op == "call_function"
+    found = [total([n for n in next(iter(graph.find_nodes(op="output"))).all_input_nodes if is_made(n)])]
+    for node in (n for n in graph.nodes if n.op == "call_function"):
+        both = [n for n in node.all_input_nodes if is_made(n)], [node]
+        found.append((max if isinstance(node.target, Kernel) else sum)(map(total, both)))
+    return max(found)
+
+
+def _has_room(kernel, form, room):
+    """Whether a form can be measured in `room` bytes, if it needs more than others."""
+    more = getattr(form, "most_bytes", 0)
+    return not more or made_bytes(kernel.given) + more <= room
+
+
+def choose_forms(kernels, table, learn, pairs=(), room=math.inf):
+    """Of every kernel with several forms take the one that is measured to be the fastest, once; and pairs that pay. Forms
+    that need more memory are measured in `room` bytes, which every budget has, so that they do not depend on the
+    budget."""
     graph, made = fx.Graph(), {}
     for kernel in [*(kernel for kernel in kernels if not kernel.chosen), *pairs]:
-        for form in kernel.forms:
+        for form in (form for form in kernel.forms if _has_room(kernel, form, room)):
             arguments = []
             for value in kernel.given:
                 arguments.append(graph.placeholder(f"a{len(graph.nodes)}"))
@@ -150,8 +176,8 @@ def choose_forms(kernels, table, learn, pairs=()):
     learn(fx.GraphModule({}, graph), table)
 
     def time_of(form):
-        signature = _costs.signature_of(made[form])
-        return math.inf if signature in table.guesses else table.figures[signature][0]
+        signature = _costs.signature_of(made[form]) if form in made else None
+        return math.inf if signature is None or signature in table.guesses else table.figures[signature][0]
     for kernel in kernels:
         if not kernel.chosen:
             kernel.times = {form.name: time_of(form) for form in kernel.forms}
@@ -180,12 +206,12 @@ def tried_over(kernel, over):
         return False
     device = kernel.given[over[0][1]].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        given = [random_like(value) for value in kernel.given]
+        places, results = dict(over), range(len(kernel.outputs()))
+        make = lambda: given_like(kernel.given, places.values())
+        onto = lambda given: kernel.onto([given[places[i]] if i in places else None for i in results], *given)
         try:
-            expected = kernel(*given)
-            places = {result: given[place] for result, place in over}
-            found = kernel.onto([places.get(result) for result in range(len(expected))], *given)
-            return all(torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(expected, found))
+            expected, found = outcomes(device, make, lambda given: kernel(*given), onto)
+            return expected == found
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:
@@ -197,7 +223,7 @@ def peak_beside(kernel):
     outputs = [n.meta["val"] for n in kernel.outputs()]
     placeable, device = kernel.placeable(), outputs[0].device  # it may read nothing
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        given = [random_like(value) for value in kernel.given]
+        given = given_like(kernel.given)
         places = [random_like(value) if place in placeable else None for place, value in enumerate(outputs)]
         others = sum(-(-v.untyped_storage().nbytes() // alignment_of(device)) * alignment_of(device)
                      for v, place in zip(outputs, places) if place is None)
@@ -328,7 +354,8 @@ def capture(gm, num_fwd_outputs, options, learn):
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
-    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True), pairs)
+    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True),
+                 pairs, least_bytes(fused.graph))
     for kernel in kernels:
         kernel.used = True
     if device.type == "cuda":
@@ -349,7 +376,7 @@ def _run_first(kernels):
     for kernel in (kernel for kernel in kernels if not getattr(kernel.form, "has_run", True)):
         with real_tensors(), torch.random.fork_rng(devices=[value.device for value in kernel.given[:1]]):
             try:
-                kernel(*[random_like(value) for value in kernel.given])
+                kernel(*given_like(kernel.given))
             except torch.OutOfMemoryError:
                 pass  # the step may have more luck
     torch.cuda.empty_cache()

@@ -5,7 +5,7 @@ other arguments. Where a real op returns its results otherwise than a fake one, 
 says how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
 overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that has
 too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory than
-the op itself. Whatever else is measured on a GPU, copies and the times under load, keeps to the limit that limit_of()
+the op itself; what the caller holds is lent (_real.py). Whatever else is measured on a GPU, copies and the times under load, keeps to the limit that limit_of()
 derives from the user's budget.
 """
 
@@ -28,7 +28,7 @@ from . import _slices
 from ._geometry import any_node, key_of, makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_number, is_random
-from ._real import random_like, real_tensors
+from ._real import Shared, random_like, real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -279,12 +279,22 @@ def _write_whole(path, content):
 
 # ---- measuring ----
 
+def _only_reads(node):
+    """Whether a node leaves its operands as they are, which its schema need not tell: batch norms write to their running
+    statistics, and of ops that users have added nobody knows."""
+    schema = _torch.schema_of(node.target)
+    if schema is None:
+        return getattr(node.target, "__module__", None) == "cairn_kernels"
+    return schema.name.split("::")[0] in ("aten", "prims", "cairn") and not any(
+        a.name.startswith("running") for a in schema.arguments)
+
+
 def operands_of(node, diagonal=False):
     """Arguments to try a node with. Views of one storage are that here too, so that they need no more memory than in the
     step, unless the node has an effect or returns one of them: then it must be seen which one."""
     given = {key_of(value) for value in values_of(node)}
     apart = is_effect(node) or any(key_of(value) in given for value in tensors_of(node.meta.get("val")))
-    storages = None if apart else {}
+    storages = None if apart else Shared(lends=_only_reads(node) and not diagonal)
 
     def make(argument):
         value = _value(argument)

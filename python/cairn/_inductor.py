@@ -232,12 +232,16 @@ def _is_inductors(error):
 
 class OneByOne:
     """A graph as a function of a list of tensors, whose ops run one after the other as PyTorch has them. The same interface
-    as Form. Results are new memory: an op allocates its result itself."""
+    as Form. Results are new memory: an op allocates its result itself. `most_bytes`: of what its
+    ops make, and of its results, which may be copies."""
     name = "aten"
 
     def __init__(self, graph):
         self._call = fx.GraphModule({}, graph)
         self._likes = [n.meta["val"] for n in next(iter(graph.find_nodes(op="output"))).args[0]]
+        made = _torch.pytree.tree_leaves([n.meta["val"] for n in graph.nodes if n.op == "call_function"])
+        sizes = {_torch.storage_key(v): v.untyped_storage().nbytes() for v in made if isinstance(v, torch.Tensor)}
+        self.most_bytes = sum(sizes.values()) + sum(v.untyped_storage().nbytes() for v in self._likes)
 
     def __call__(self, arguments):
         taken = {_place_of(argument) for argument in arguments}

@@ -13,7 +13,7 @@ from . import _kernels, _norms, _torch
 from ._costs import operands_of
 from ._geometry import tensors_of
 from ._peak import peak_of
-from ._real import real_tensors
+from ._real import outcomes, real_tensors
 
 aten = torch.ops.aten
 
@@ -78,17 +78,24 @@ def form_of(op, table):
 def _is_same(op, form):
     node, device = op.node, tensors_of(op.node.meta["val"])[0].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-        arguments, keywords = operands_of(node)
-        try:
-            expected = tensors_of(node.target(*arguments, **keywords))
-            places = [torch.empty_like(t) for t in expected]
+        likes, stays = [], []
+
+        def plain(given):
+            expected = tensors_of(node.target(*given[0], **given[1]))
+            likes.extend(torch.empty_like(t, device="meta") for t in expected)
+            return expected
+
+        def onto(given):
+            places = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for t in likes]
             before = [(t.data_ptr(), t.stride()) for t in places]
-            call = lambda: form.target(*arguments, **keywords, **form.keywords(places))
+            call = lambda: form.target(*given[0], **given[1], **form.keywords(places))
             call()
             extra = peak_of(call, device)
-            return (before == [(t.data_ptr(), t.stride()) for t in places] and extra <= op.workspace
-                    and all(t.device == device and torch.equal(t, e) and t.stride() == e.stride()
-                            for t, e in zip(places, expected)))
+            stays.append(before == [(t.data_ptr(), t.stride()) for t in places] and extra <= op.workspace)
+            return places
+        try:
+            expected, found = outcomes(device, lambda: operands_of(node), plain, onto)
+            return stays == [True] and expected == found
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, NotImplementedError, TypeError):

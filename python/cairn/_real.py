@@ -1,4 +1,10 @@
-"""Real tensors in the middle of a capture."""
+"""Real tensors in the middle of a capture.
+
+What is measured or tried in the first call must stay inside the budget, and a budget does not count what the caller holds:
+parameters, buffers and inputs. So where an op reads one of these, the caller's own tensor is its operand (`lending`); all
+else is made for the op. What a trial overwrites is always made for it. Results of two runs are compared by digests, so
+that they need not exist at the same time.
+"""
 
 import contextlib
 
@@ -19,18 +25,102 @@ DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
+_lent: dict = {}  # by the storage of a fake tensor: that tensor, and the real storage of the caller
+
+
+@contextlib.contextmanager
+def lending(pairs):
+    """In the block, operands that are the first of a pair, a fake tensor, or views of it, are the second, a real one.
+    Nothing is lent whose memory is not there, or not laid out in the same way."""
+    global _lent
+    before, _lent = _lent, {}
+    try:
+        for fake, real in pairs:
+            if _is_alike(fake, real):
+                _lent[_torch.storage_key(fake)] = fake, real.untyped_storage()
+        yield
+    finally:
+        _lent = before
+
+
+def _is_alike(fake, real):
+    return (type(real) in (torch.Tensor, torch.nn.Parameter) and isinstance(fake, torch.Tensor)
+            and real.layout is torch.strided and (real.device, real.dtype) == (fake.device, fake.dtype)
+            and (real.shape, real.stride()) == (fake.shape, fake.stride())
+            and real.storage_offset() == fake.storage_offset()
+            and real.untyped_storage().nbytes() == fake.untyped_storage().nbytes() > 0)
+
+
+class Shared:
+    """Storages of operands that only read: those that are lent, and one for all values of one storage."""
+
+    def __init__(self, lends=True):
+        self._made, self._lends = {}, lends
+
+    def flat(self, value):
+        """All elements of the storage for a fake tensor."""
+        key = _torch.storage_key(value), value.dtype
+        if key not in self._made:
+            _, storage = _lent.get(key[0], (None, None)) if self._lends else (None, None)
+            self._made[key] = _flat_like(value) if storage is None else torch.empty(
+                0, dtype=value.dtype, device=value.device).set_(storage, 0, (storage.nbytes() // value.element_size(),))
+        return self._made[key]
+
+
+def given_like(values, overwritten=()):
+    """Operands like values; those at the places `overwritten` are no other's."""
+    shared = Shared()
+    return [random_like(value, storages=None if place in overwritten else shared) for place, value in enumerate(values)]
+
+
+def made_bytes(values):
+    """What given_like() allocates for values."""
+    return sum({_torch.storage_key(value): value.untyped_storage().nbytes() for value in values
+                if _torch.storage_key(value) not in _lent}.values())
+
+
+def outcomes(device, make, *calls):
+    """What each call makes of equal operands, as digests. They are made for one call after the other, and freed before its
+    results are read, so that a trial needs no more memory than the op that is tried."""
+    state, found = _random_state(device), []
+    for call in calls:
+        _set_random_state(device, state)
+        results = call(make())
+        found.append([digest(result) for result in results])
+        del results
+    return found
+
+
+def _random_state(device):
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def _set_random_state(device, state):
+    torch.cuda.set_rng_state(state, device) if device.type == "cuda" else torch.set_rng_state(state)
+
+
+def digest(tensor):
+    """Shape, strides, type and a number that is the same for equal elements, and in all likelihood for no others. Both zeros
+    are equal, and so is all that is not a number."""
+    found, number = tensor.detach(), 0
+    if not found.is_contiguous():
+        found = found.permute(sorted(range(found.dim()), key=lambda d: (-found.stride(d), -found.shape[d])))
+    found = torch.view_as_real(found) if found.is_complex() else found
+    for chunk in found.reshape(-1).split(max(1 << 10, min(found.numel() >> 8, 1 << 18))):
+        bits = chunk.double().nan_to_num_().add_(0.0).view(torch.int64) if chunk.is_floating_point() else chunk.long()
+        places = torch.arange(bits.numel(), device=bits.device).mul_(2).add_(1).mul_(-7046029254386353131)
+        mixed = places.mul_(bits ^ (bits >> 29))
+        number = (number * 6364136223846793005 + int((mixed ^ (mixed >> 32)).sum())) % (1 << 64)
+    return number, tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
 def random_like(value, diagonal=False, storages=None):
     """A tensor like `value`: integers are 0, which is a valid index; other elements are random, because a GPU multiplies
     equal numbers faster. `diagonal`: square matrices are the unit matrix, for ops that take only some matrices. Values of
-    one storage get views of one, if they have the same `storages`, a dict that is filled."""
+    one storage get views of one, if they have the same `storages`, which are Shared."""
     if not isinstance(value, torch.Tensor):
         return value
-    key = _torch.storage_key(value), value.dtype
-    flat = (storages or {}).get(key)
-    if flat is None:
-        flat = _flat_like(value)
-        if storages is not None:
-            storages[key] = flat
+    flat = _flat_like(value) if storages is None else storages.flat(value)
     made = torch.as_strided(flat, value.shape, value.stride(), value.storage_offset())
     if diagonal and value.is_floating_point() and value.dim() > 1 and value.shape[-1] == value.shape[-2]:
         made.zero_().diagonal(dim1=-2, dim2=-1).fill_(1.0)

@@ -37,7 +37,7 @@ class Region:
         self.symbolic = any(_is_symbolic(x) for x in example_inputs)
         self.free = _free_integers(gm, example_inputs) if self.symbolic and backend.options.mode == "exact" else set()
         if not self.symbolic:
-            self.variants[()] = Variant(self, example_inputs)
+            self.variants[()] = Variant(self, example_inputs, example_inputs)
 
     def __call__(self, *inputs):
         key = self._key(inputs) if self.symbolic else ()
@@ -60,12 +60,12 @@ class Region:
 
     def _make(self, inputs):
         try:
-            variant = Variant(self, _fake(inputs, self.free))
+            variant = Variant(self, _fake(inputs, self.free), inputs)
         except (Specialised, RuntimeError) as error:  # some ops of PyTorch do not take a symbolic number
             if not self.free or isinstance(error, CairnError):
                 raise
             self.free = set()
-            variant = Variant(self, _fake(inputs))
+            variant = Variant(self, _fake(inputs), inputs)
         self.variants[self._key(inputs)] = variant
         return variant
 
@@ -103,15 +103,15 @@ def _fake(inputs, free=()):
 
 
 class Variant:
-    """A region for one shape. `plan` and `planner` are None if it computes no gradients."""
+    """A region for one shape. `plan` and `planner` are None if it computes no gradients. `real`: what it is called with."""
 
-    def __init__(self, region, inputs):
+    def __init__(self, region, inputs, real):
         self.region, self.inputs = region, inputs
         self.plan = self.planner = self.text = None
         self.outside = self.beside = 0  # bytes outside the region: between its two parts, and all the time
         self.exhausted = False  # whether no plan leaves enough room for them
         self.whole = not region.backend.steps.several  # whether it was all of the model when it was captured first
-        self.call = region.backend.compile_variant(self)
+        self.call = region.backend.compile_variant(self, real)
 
     def replace(self, plan):
         """Use another plan from now on."""

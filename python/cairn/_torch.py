@@ -193,6 +193,13 @@ def storage_key(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage()._cdata
 
 
+def input_of(placeholder: torch.fx.Node, inputs: Any) -> Any:
+    """Which of the inputs of a function that AOTAutograd has captured a placeholder of its joint graph is, or None."""
+    place = getattr(placeholder.meta.get("desc"), "idx", None)
+    plain = type(placeholder.meta.get("desc")).__name__ == "PlainAOTInput"
+    return inputs[place] if plain and place is not None and place < len(inputs) else None
+
+
 def boxed_call(run: Any) -> Any:
     """Mark a function that takes its arguments as one list, which it may empty."""
     run._boxed_call = True

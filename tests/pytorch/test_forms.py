@@ -46,7 +46,7 @@ class Forms(unittest.TestCase):
         """The form is taken that takes less time, but ops one by one only where they are much faster; another process with
         the same costs takes the same and measures nothing."""
         torch.manual_seed(0)
-        model, x = Biased(), (torch.randn(2048, 64),)
+        model, x = Biased(), (torch.randn(64, 64),)
         measure = _costs._measure_cpu
 
         def measured(seconds, missing, table):
@@ -67,6 +67,13 @@ class Forms(unittest.TestCase):
                 self.assertGreater(len(self.sums(planner)), 0)
                 self.assertEqual({k.form.name for k in self.sums(planner)}, {name})
             self.assertEqual(first.smallest(), second.smallest())
+
+    def test_room(self):
+        """Ops one by one are not even measured where they need more memory than the smallest budget may be."""
+        with unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            for rows, several in ((64, True), (2048, False)):
+                planner = planner_of(Biased(), (torch.randn(rows, 64),))
+                self.assertEqual(any(k.times.get("aten", math.inf) < math.inf for k in self.sums(planner)), several)
 
     def test_bits(self):
         """Ops one by one are as near to eager as the others, with the same bits at every budget, in an arena too."""
