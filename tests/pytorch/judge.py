@@ -20,6 +20,8 @@ import traceback
 import unittest
 import warnings
 
+# For the processes: each has one thread, and compiles in it, for no vector instructions, which it would have to try out.
+SETTINGS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
 LONGEST = {"program": 120, "op": 300, "model": 400}  # seconds
 MOST = 300  # of a process: compilers keep memory
 
@@ -170,6 +172,7 @@ def main():
         first, share = map(int, given.ops.split("/")) if "/" in given.ops else (0, 1)
         ops = range(len(test_ops.table()))[first::share]
     programs = range(*map(int, given.programs.split(":"))) if given.programs else []
+    os.environ.update(SETTINGS)
     slow = interleaved([("model", name) for name in models], [("op", number) for number in ops])
     size = max(1, len(programs) // max(1, len(slow)))
     blocks = [programs[i:i + size] for i in range(0, len(programs), size)]
