@@ -1,12 +1,12 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
-The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its
-other arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results,
-says how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
-overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that has
-too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory than
-the op itself; what the caller holds is lent (_real.py). Whatever else is measured on a GPU, copies and the times under load, keeps to the limit that limit_of()
-derives from the user's budget.
+The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its other
+arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says
+how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
+overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that
+has too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory
+than the op itself; what the caller holds is lent (_real.py). Whatever else is measured on a GPU, copies and the times
+under load, keeps to the limit that limit_of() derives from the user's budget.
 """
 
 import functools
