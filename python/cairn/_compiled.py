@@ -133,18 +133,19 @@ class _Form:
 
 
 def least_bytes(graph):
-    """What every plan of a graph needs at least: all gradients at the end, and each op what it reads and makes. A kernel may
+    """What every plan of a graph needs at least: all results at the end, and each op what it reads and makes. A kernel may
     write its results over what it reads."""
     def total(nodes):
         values = [v for n in nodes for v in tensors_of(n.meta.get("val"))]
         return sum({key_of(v): v.untyped_storage().nbytes() for v in values}.values())
 
+    def is_view(node):
+        return node.op == "call_function" and (node.target is operator.getitem or getattr(node.target, "is_view", False))
+
     def is_made(node):
-        while node.op == "call_function" and (node.target is operator.getitem or getattr(node.target, "is_view", False)):
-            node = node.args[0]
-        return node.op == "call_function"
+        return is_made(node.args[0]) if is_view(node) else node.op == "call_function"
     found = [total([n for n in next(iter(graph.find_nodes(op="output"))).all_input_nodes if is_made(n)])]
-    for node in (n for n in graph.nodes if n.op == "call_function"):
+    for node in (n for n in graph.nodes if n.op == "call_function" and not is_view(n)):
         both = [n for n in node.all_input_nodes if is_made(n)], [node]
         found.append((max if isinstance(node.target, Kernel) else sum)(map(total, both)))
     return max(found)

@@ -17,7 +17,7 @@ from torch import fx
 
 from . import _costs, _slices, _torch
 from ._geometry import FIXED, packet
-from ._real import random_like, real_tensors
+from ._real import given_like, real_tensors
 
 aten = torch.ops.aten
 GAIN = 0.98  # of the time with copies: a form without them that takes more is not used
@@ -139,8 +139,8 @@ def _agree(whole, other):
     device = whole.operands()[0].meta["val"].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
         try:
-            given = [random_like(n.meta["val"]) for n in whole.operands()]
-            one, another = whole(*given), other(*given)
+            given = given_like([n.meta["val"] for n in whole.operands()])
+            one, another = ([t.cpu() for t in form(*given)] for form in (whole, other))
             precision = torch.finfo(one[0].dtype).eps
             return all(a.shape == b.shape for a, b in zip(one, another)) and \
                 _slices.distance(one, another) <= _CLOSE * precision
