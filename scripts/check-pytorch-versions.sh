@@ -12,7 +12,13 @@ for version; do
     wanted=torch==$version
     [ "$version" != newest ] || wanted=torch
     [ -x "$environment/bin/python" ] || python3 -m venv "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --upgrade "$wanted" numpy
+    install="$environment/bin/pip install --quiet --disable-pip-version-check"
+    $install --upgrade "$wanted" numpy safetensors expecttest
+    # As .ci/run does: without these the recipes and other people's models are skipped.
+    $install transformers accelerate peft lightning diffusers &&
+        $install --no-deps --upgrade --target "$environment/models" timm torchvision ||
+        echo "pip cannot install other people's models here: going on without them"
+    export CAIRN_MODELS_PATH="$PWD/$environment/models"
     echo "==> torch $("$environment/bin/python" -c 'import torch; print(torch.__version__)')"
     scripts/check-pytorch.sh "$environment/bin/python" "$build"
 done
