@@ -20,7 +20,7 @@ import torch.nn.functional as F
 import cairn
 from cairn import _backend, _updates
 from common import compiled, same, train
-from small_models import NETWORKS, make
+from small_models import NETWORKS, Bottleneck, ResNet, make
 from test_trainer import outcome, plainly
 
 STEPS = 3
@@ -182,6 +182,56 @@ class Cuda(unittest.TestCase):
                                       same=same(one, other))), flush=True)
                 self.assertTrue(same(one, other))
                 self.assertGreater(plan.offloads, 0)
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class Arena(unittest.TestCase):
+    """The memory that the allocator takes for recorded steps in an arena."""
+    OPTIONS = dict(mode="compiled", arena=True, cudagraphs=True, total=True)
+
+    def setUp(self):
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+        self.addCleanup(torch.cuda.memory._set_allocator_settings, "expandable_segments:False")
+        self.addCleanup(torch.cuda.set_per_process_memory_fraction, 1.0)
+
+    def limit(self, size):
+        torch.cuda.set_per_process_memory_fraction(size / torch.cuda.get_device_properties(0).total_memory)
+
+    def clean(self, model):
+        model.zero_grad(set_to_none=True)
+        gc.collect()
+        torch._C._cuda_clearCublasWorkspaces()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+    def test_limit(self):
+        """A network with convolutions, whose results lie beside the arena, where PyTorch may take 2% more than the budget: the
+        step runs, and the allocator gives out and takes what was computed, to the byte."""
+        torch.manual_seed(0)
+        model = ResNet(Bottleneck, (1, 1, 1, 1)).to(memory_format=torch.channels_last).cuda()
+        inputs = torch.randn(32, 3, 128, 128).to(memory_format=torch.channels_last).cuda(), torch.arange(32).cuda() % 10
+        self.clean(model)
+        before = torch.cuda.memory_allocated()
+        planner = _backend.planner_of(model, inputs, _backend.Options(**self.OPTIONS))
+        least, most = planner.smallest()[0] + planner._beside(), planner.none().peak + planner._beside()
+        for budget in least, (least + most) // 2, most:
+            self.clean(model)
+            self.limit(1.02 * budget)
+            backend = cairn.backend(budget, **self.OPTIONS)
+            call = compiled(model, backend)
+            call(*inputs).backward()
+            self.clean(model)
+            step = cairn.record(model, call, inputs)
+            plan, pool = backend.plans[0], step.graph.pool()
+            peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+            taken = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot() if segment["segment_pool_id"] == pool)
+            print(json.dumps(dict(budget=budget, peak=peak, reserved=reserved, taken=taken, computed=plan.layout.taken,
+                                  gaps=plan.layout.total - plan.layout.without_gaps)), flush=True)
+            self.assertEqual(peak, before + plan.peak + plan.reserve)
+            self.assertLessEqual(peak, budget)
+            self.assertEqual(taken, plan.layout.taken)
+            step.graph.reset()
+            del step, call, backend
 
 
 class Large(torch.nn.Module):
