@@ -190,8 +190,8 @@ class Arena(unittest.TestCase):
     OPTIONS = dict(mode="compiled", arena=True, cudagraphs=True, total=True)
 
     def setUp(self):
-        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
-        self.addCleanup(torch.cuda.memory._set_allocator_settings, "expandable_segments:False")
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+        self.addCleanup(torch._C._accelerator_setAllocatorSettings, "expandable_segments:False")
         self.addCleanup(torch.cuda.set_per_process_memory_fraction, 1.0)
 
     def limit(self, size):
