@@ -17,7 +17,8 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn knob      in the memory of each `knob`
   cairn whole     `none` again with the loss at once, of language models
   cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms
-  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches; at the end
+  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches; at the end.
+                  `warm traced`: of PyTorch's backend that captures the step as Cairn does, and compiles and caches nothing
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. A row with a budget may
 take 2% more than that from PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null).
@@ -347,11 +348,12 @@ def bits_of_budgets(args):
 
 
 def warm(args):
-    """The first step of a process that finds everything in the caches, of torch.compile or of Cairn."""
+    """The first step of a process that finds everything in the caches, of torch.compile or of Cairn; or only its capture."""
     bench = Bench(args)
-    if args.point == "graph":
-        call = bench.torch.compile(bench.model, fullgraph=True, dynamic=False)
-        return say(network=args.network, row="warm graph", first_s=bench.first(call))
+    if args.point != "cairn":
+        backend = "inductor" if args.point == "graph" else "aot_eager"
+        call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
+        return say(network=args.network, row=f"warm {args.point}", first_s=bench.first(call))
     import cairn
     backend = cairn.backend(None, mode="compiled", cudagraphs=True, arena=True, total=bench.cuda)
     call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
@@ -631,6 +633,7 @@ class Run:
         todo += [dict(job="bits", network=n) for n in names]
         todo += [dict(job="plain", network=n) for n in names] + [dict(job=job, network=job) for job in ("columns", "workspaces")]
         todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
+        todo += [dict(job="warm", network=n, point="traced") for n in names]
         return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
 
     def find(self, network, name, share=None):
