@@ -205,8 +205,8 @@ class Arena(unittest.TestCase):
         torch.cuda.reset_peak_memory_stats()
 
     def test_limit(self):
-        """A network with convolutions, whose results lie beside the arena, where PyTorch may take 2% more than the budget: the
-        step runs, and the allocator gives out and takes what was computed, to the byte."""
+        """A network with convolutions, whose results lie beside the arena, where PyTorch may take 2% more than the budget:
+        the step runs, and the allocator gives out and takes what was computed, to the byte."""
         torch.manual_seed(0)
         model = ResNet(Bottleneck, (1, 1, 1, 1)).to(memory_format=torch.channels_last).cuda()
         inputs = torch.randn(32, 3, 128, 128).to(memory_format=torch.channels_last).cuda(), torch.arange(32).cuda() % 10
@@ -224,7 +224,8 @@ class Arena(unittest.TestCase):
             step = cairn.record(model, call, inputs)
             plan, pool = backend.plans[0], step.graph.pool()
             peak, reserved = torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-            taken = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot() if segment["segment_pool_id"] == pool)
+            taken = sum(segment["total_size"] for segment in torch.cuda.memory_snapshot()
+                        if segment["segment_pool_id"] == pool)
             print(json.dumps(dict(budget=budget, peak=peak, reserved=reserved, taken=taken, computed=plan.layout.taken,
                                   gaps=plan.layout.total - plan.layout.without_gaps)), flush=True)
             self.assertEqual(peak, before + plan.peak + plan.reserve)
