@@ -3,7 +3,7 @@
 # torch, before a release of Cairn: the oldest that it supports, and the newest that pip finds. Each
 # is installed in BUILD/torch-VERSION, which takes some gigabytes.
 set -eu
-build=$1
+build=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- 2.11.0 newest
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ for version; do
     $install transformers accelerate peft lightning diffusers &&
         $install --no-deps --upgrade --target "$environment/models" timm torchvision ||
         echo "pip cannot install other people's models here: going on without them"
-    export CAIRN_MODELS_PATH="$PWD/$environment/models"
+    export CAIRN_MODELS_PATH="$environment/models"
     echo "==> torch $("$environment/bin/python" -c 'import torch; print(torch.__version__)')"
     scripts/check-pytorch.sh "$environment/bin/python" "$build"
 done

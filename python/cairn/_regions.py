@@ -6,6 +6,7 @@ value. Where a step has several regions, they share one budget: _steps.py. Where
 runs outside of it keeps the budget.
 """
 
+import contextlib
 import sys
 
 import torch
@@ -102,6 +103,40 @@ def _fake(inputs, free=()):
             else _torch.symbolic(mode, x, f"integer_{i}") if i in free else x for i, x in enumerate(inputs)]
 
 
+class Surroundings:
+    """What else a capture depends on: which of its inputs have gradients (people freeze parameters for some calls), and
+    autocast around it. A later capture of the same graph must find them as they were."""
+
+    def __init__(self, inputs):
+        self._tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        self._learned, self._cast = self._now(), _autocast()
+
+    def _now(self):
+        return [x.requires_grad for x in self._tensors]
+
+    @contextlib.contextmanager
+    def restored(self):
+        now = self._now()
+        with contextlib.ExitStack() as stack:
+            for before, cast in zip(self._cast, _autocast()):
+                if before != cast:
+                    stack.enter_context(torch.autocast(before[0], dtype=before[2], enabled=before[1]))
+            self._set(self._learned)
+            try:
+                yield
+            finally:
+                self._set(now)
+
+    def _set(self, learned):
+        for x, wanted in zip(self._tensors, learned):
+            if x.requires_grad != wanted and x.is_leaf:
+                x.requires_grad_(wanted)
+
+
+def _autocast():
+    return [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+
+
 class Variant:
     """A region for one shape. `plan` and `planner` are None if it computes no gradients. `real`: what it is called with."""
 
@@ -111,15 +146,20 @@ class Variant:
         self.outside = self.beside = 0  # bytes outside the region: between its two parts, and all the time
         self.exhausted = False  # whether no plan leaves enough room for them
         self.whole = not region.backend.steps.several  # whether it was all of the model when it was captured first
-        self.call = region.backend.compile_variant(self, real)
+        self._surroundings = Surroundings(inputs)
+        self._compile(real)
+
+    def _compile(self, real=()):
+        with self._surroundings.restored():
+            self.call = self.region.backend.compile_variant(self, real)
 
     def replace(self, plan):
         """Use another plan from now on."""
         if plan.text() != self.plan.text():
             self.text = plan.text()
-            self.call = self.region.backend.compile_variant(self)
+            self._compile()
 
     def plan_again(self, outside, beside):
         """Make another plan, which leaves room for what runs outside."""
         self.outside, self.beside, self.text = outside, beside, None
-        self.call = self.region.backend.compile_variant(self)
+        self._compile()

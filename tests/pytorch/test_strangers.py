@@ -202,6 +202,29 @@ def saved(backend):
     return found
 
 
+def frozen_critic(backend):
+    """A critic that is called twice, frozen for the second call; the first in autocast."""
+    maker, critic = Body(8, 32, 16), Body(16, 48, 1)
+    make, judge = torch.compile(maker, backend=backend), torch.compile(critic, backend=backend)
+    both = torch.optim.Adam(maker.parameters()), torch.optim.Adam(critic.parameters())
+    results = []
+    for _ in range(5):
+        made = make(torch.randn(24, 8))
+        with torch.autocast("cpu", torch.bfloat16):
+            judged = judge(torch.cat([torch.randn(24, 16), made.detach()]))
+        F.softplus(judged[24:] - judged[:24]).mean().backward()
+        both[1].step()
+        critic.requires_grad_(False)
+        loss = F.softplus(-judge(made)).mean()
+        loss.backward()
+        critic.requires_grad_(True)
+        both[0].step()
+        results.append((loss.detach(), gradients(maker), gradients(critic)))
+        for optimizer in both:
+            optimizer.zero_grad()
+    return results
+
+
 class Strangers(unittest.TestCase):
     def check(self, script):
         """With 85% of the memory, or with the least that a refusal names."""
@@ -226,7 +249,7 @@ class Strangers(unittest.TestCase):
             gradient.norm().backward()
 
 
-for script in (images, adversaries, pairs, frozen, averaged, losses, hooks, functions, attack, saved):
+for script in (images, adversaries, frozen_critic, pairs, frozen, averaged, losses, hooks, functions, attack, saved):
     setattr(Strangers, f"test_{script.__name__}", lambda self, script=script: self.check(script))
 
 
