@@ -20,8 +20,7 @@ import traceback
 import unittest
 import warnings
 
-# For the processes: each has one thread, and compiles in it, for no vector instructions, which it would have to try out.
-SETTINGS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_VEC_ISA_OK": "0"}
+SETTINGS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # each process has and starts no other
 LONGEST = {"program": 120, "op": 300, "model": 400}  # seconds
 MOST = 300  # of a process: compilers keep memory
 
