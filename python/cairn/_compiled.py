@@ -355,12 +355,13 @@ def capture(gm, num_fwd_outputs, options, learn):
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
-    choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True),
-                 pairs, least_bytes(fused.graph))
-    for kernel in kernels:
-        kernel.used = True
-    if device.type == "cuda":
-        _run_first(kernels)
+    with _torch.benchmarks_within(_room_beside(kernels, table)):
+        choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True),
+                     pairs, least_bytes(fused.graph))
+        for kernel in kernels:
+            kernel.used = True
+        if device.type == "cuda":
+            _run_first(kernels)
     made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)
@@ -369,6 +370,13 @@ def capture(gm, num_fwd_outputs, options, learn):
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
+
+
+def _room_beside(kernels, table):
+    """The bytes that a budget on a GPU leaves beside any of some kernels that runs alone; None: no limit."""
+    room = table.room()
+    sizes = [made_bytes(kernel.given + [n.meta["val"] for n in kernel.outputs()]) for kernel in kernels]
+    return None if room is None else max(room - max(sizes, default=0), 0)
 
 
 def _run_first(kernels):

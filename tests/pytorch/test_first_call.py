@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch._subclasses import FakeTensorMode
 
 import cairn
-from cairn import _compiled, _costs, _real
+from cairn import _compiled, _costs, _real, _torch
 from common import compiled, whole_peak
 
 WIDTH, ROWS = 512, 64
@@ -79,6 +79,18 @@ class FirstCall(unittest.TestCase):
 
     def test_compiled_arena(self):
         self.check("compiled", arena=True)
+
+
+class Benchmarks(unittest.TestCase):
+    """What Inductor allocates on a GPU to empty its cache is inside the budget too."""
+
+    def test_room(self):
+        from torch._inductor.runtime.benchmarking import benchmarker
+        with unittest.mock.patch.dict(vars(benchmarker), L2_cache_size=1 << 20):
+            for room, expected in ((None, 1 << 20), (1 << 21, 1 << 20), (5000, 5000), (0, 4096)):
+                with _torch.benchmarks_within(room):
+                    self.assertEqual(benchmarker.L2_cache_size, expected)
+                self.assertEqual(benchmarker.L2_cache_size, 1 << 20)
 
 
 class Digests(unittest.TestCase):
