@@ -33,7 +33,7 @@ LAUNCH = 2000  # nanoseconds of a copy, about, besides those of its bytes
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
-GRADIENTS, SOME, ALL = 1, 2, 3  # which results are copied into the arena
+LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
 
 
 # ---- where tensors are ----
@@ -43,8 +43,8 @@ class Layout:
     is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
     for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
-    those. `copies` says which: none, the gradients that the caller gets, or also what is alive for long, and then nothing
-    else is put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are
+    those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
+    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are
     their steps.
     Copies and slices take `slower_ns` longer."""
 
@@ -83,7 +83,7 @@ class Layout:
             for s in op.beside:
                 if number not in ran and self._can_place(op, s, second=second):
                     began[s.index] = i
-                elif number not in ran and self.copies and self._can_copy(op, s):
+                elif number not in ran and self._copies_gradient(s) and self._can_copy(op, s):
                     began[s.index] = i
                     self.copied.add((i, s))
                     self.workspace[i] += self._rounded(s.bytes)
@@ -116,6 +116,9 @@ class Layout:
         if second:
             return op.second.workspace
         return op.node.target.beside(op.workspace, self.joint.table) if is_kernel(op) else op.workspace
+
+    def _copies_gradient(self, s):
+        return self.copies > LARGE or self.copies == LARGE and s.bytes > _heap.SMALL
 
     def _waits(self):
         """The number of steps above which a tensor that is alive so long is copied."""
@@ -288,7 +291,8 @@ class ArenaPlanner(Planner):
 
     def _fitted(self, solution, size, tight):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
-        found, options = [self._laid(solution)], [dict(copies=GRADIENTS), dict(copies=SOME)] + [dict(tight=True)] * tight
+        found, options = [self._laid(solution)], [dict(copies=kind) for kind in (LARGE, GRADIENTS, SOME)]
+        options += [dict(tight=True)] * tight
         while options and self.needs(found[-1]) > size:
             if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
                 options = [option for option in options if "tight" in option]
