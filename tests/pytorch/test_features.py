@@ -537,6 +537,13 @@ class Refused(unittest.TestCase):
         torch._dynamo.reset()
         self.refuse(lambda: torch.compile(model, backend=cairn.backend("1GiB"))(x), "subclass")
 
+    def test_inductor(self):
+        """What Inductor's passes do not take, such as an index by randperm in torch 2.13."""
+        model, inputs = small()
+        passes, failing = "torch._inductor.fx_passes.joint_graph.joint_graph_passes", RuntimeError("lost\nit")
+        with unittest.mock.patch(passes, side_effect=failing):
+            self.refuse(lambda: compiled(model, cairn.backend(mode="compiled"))(*inputs), "mode exact only: lost")
+
     def test_new_storage(self):
         """An average of parameters that is assigned, not copied."""
         model, average = nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False)
