@@ -44,9 +44,8 @@ class Layout:
     for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
-    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices (_slices.py) do; `second` are
-    their steps.
-    Copies and slices take `slower_ns` longer."""
+    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
+    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer."""
 
     def __init__(self, joint, solution, alignment, kept, tight=False, copies=0):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
