@@ -140,7 +140,8 @@ def least_bytes(graph):
         return sum({key_of(v): v.untyped_storage().nbytes() for v in values}.values())
 
     def is_view(node):
-        return node.op == "call_function" and (node.target is operator.getitem or getattr(node.target, "is_view", False))
+        shows = node.target is operator.getitem or getattr(node.target, "is_view", False)
+        return node.op == "call_function" and shows and isinstance(node.args[0], fx.Node)  # not of a number
 
     def is_made(node):
         return is_made(node.args[0]) if is_view(node) else node.op == "call_function"
