@@ -259,7 +259,8 @@ def _refuse_inputs(example_inputs):
 def _refuse_new_storages(gm):
     """A graph of Dynamo's that gives a tensor from outside another storage, by `p.data = ...` or `p.set_(...)`."""
     for node in gm.graph.nodes:
-        if node.target in (torch.Tensor.set_, "set_") and node.args[0].op == "placeholder":
+        name = getattr(node.target, "__name__", node.target)  # shallow_copy_data_ in torch 2.15
+        if name in ("set_", "shallow_copy_data_") and node.args[0].op == "placeholder":
             raise CairnError("a step that assigns to the .data of a tensor, or calls its set_, cannot be planned, because "
                              "the tensor then lies in other memory: copy into it (p.copy_, p.lerp_), or assign outside the "
                              "model")
