@@ -660,11 +660,12 @@ class Run:
     # ---- running it ----
 
     @staticmethod
-    def may_start(options, running, timed):
-        """Bits are compared once PyTorch's steps are timed; a warm start is alone."""
+    def may_start(options, running, waiting):
+        """Bits are compared when no step is timed any more; a warm start is alone."""
         if options["job"] == "warm":
             return not running
-        return options["job"] != "bits" or timed
+        others = waiting + [job["options"] for job in running]
+        return options["job"] != "bits" or not any(other["job"] in PEERS + OURS for other in others)
 
     def compiled(self, job):
         options = job["options"]
@@ -675,7 +676,7 @@ class Run:
         todo, running, gone, timed = self.todo, [], False, False
         while (todo or running) and time.time() < self.end:
             for options in list(todo):
-                if len(running) < self.args.at_once and self.may_start(options, running, timed):
+                if len(running) < self.args.at_once and self.may_start(options, running, todo):
                     todo.remove(options)
                     running.append(self.start(options))
             late = any(o["job"] in PEERS for o in todo) or not all(map(self.compiled, running))
