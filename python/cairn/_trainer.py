@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import itertools
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,8 +26,10 @@ from ._joint import is_mutation
 from ._options import File, Options, Size
 from ._plan import Plan, Planner, alignment_of, has_own_memory
 from ._regions import _fake
-from ._torch import clear_cublas_workspaces, storage_key, warn_if_untried
+from ._torch import allow_captures, clear_cublas_workspaces, storage_key, warn_if_untried
 from ._write import Writer, boxed, is_like
+
+_captures = itertools.count(2)  # of steps of all trainers, whose function is one for Dynamo: it may capture another one
 
 
 class _WholePlanner(Planner):
@@ -275,6 +278,7 @@ class Trainer:
             return _loss_of(call(*inputs, **keywords))
 
         def backend(gm, example_inputs):
+            allow_captures(next(_captures))
             _refuse_inputs(example_inputs)
             step = _Step(self, gm, mode)
             self._steps[mode].append(step)
