@@ -1,6 +1,8 @@
 """More than one process, over gloo: DDP and FSDP2 with one plan for all, and two budgets that share a cache."""
 
+import faulthandler
 import multiprocessing
+import multiprocessing.connection
 import os
 import tempfile
 import traceback
@@ -8,9 +10,12 @@ import unittest
 
 import processes_worker
 
+LIMIT = 300  # seconds of a rank
+
 
 def rank(kind, number, world, store, pipe):
-    """The process of a rank, which sends what it found, or why it failed."""
+    """The process of a rank, which sends what it found, or why it failed; one that hangs prints where."""
+    faulthandler.dump_traceback_later(LIMIT - 10)
     try:
         pipe.send((processes_worker.work(kind, number, world, store), None))
     except BaseException:
@@ -20,8 +25,9 @@ def rank(kind, number, world, store, pipe):
 
 
 def run(kind, world=2):
-    """What each rank found. Processes are forked, because importing torch takes seconds; nothing has run in this one."""
-    context, found = multiprocessing.get_context("fork"), []
+    """What each rank found. Processes are forked, because importing torch takes seconds; nothing has run in this one. If one
+    fails, others may wait for it: so whichever ends first is read first."""
+    context, found = multiprocessing.get_context("fork"), {}
     with tempfile.TemporaryDirectory() as folder:
         pipes, ranks = [], []
         for number in range(world):
@@ -31,19 +37,20 @@ def run(kind, world=2):
             there.close()
             pipes.append(here)
         try:
-            for pipe in pipes:
-                if not pipe.poll(600):
-                    raise AssertionError("a rank took more than 600 s")
-                result, error = pipe.recv()
-                if error is not None:
-                    raise AssertionError(error)
-                found.append(result)
+            while len(found) < world:
+                ended = multiprocessing.connection.wait([pipe for pipe in pipes if pipe not in found], LIMIT)
+                if not ended:
+                    raise AssertionError(f"a rank took more than {LIMIT} s")
+                for pipe in ended:
+                    found[pipe], error = pipe.recv()
+                    if error is not None:
+                        raise AssertionError(error)
         finally:
             for process in ranks:
                 if len(found) < world:
                     process.kill()
                 process.join()
-    return found
+    return [found[pipe] for pipe in pipes]
 
 
 class Processes(unittest.TestCase):
