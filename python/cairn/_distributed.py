@@ -5,8 +5,9 @@ Ranks measure different times. With different plans they would wait for each oth
 
 import torch.distributed as dist
 
-from . import _costs, _geometry, _torch
+from . import _costs, _geometry
 from ._errors import BudgetError, CairnError
+from ._real import real_tensors
 
 
 def alone():
@@ -19,7 +20,7 @@ def all_of(value):
     if alone():
         return [value]
     values = [None] * dist.get_world_size()
-    with _torch.disable_current_modes():
+    with real_tensors():
         dist.all_gather_object(values, value)
     return values
 
@@ -34,7 +35,7 @@ def from_first(make):
     if alone():
         return make()
     message = [make() if dist.get_rank() == 0 else None]
-    with _torch.disable_current_modes():  # ops during a capture are not real ops
+    with real_tensors():  # PyTorch's Python dispatcher would keep the interpreter's lock, which gloo's thread may wait for
         dist.broadcast_object_list(message, src=0)
     return message[0]
 
