@@ -1,8 +1,10 @@
 """The backend of torch.compile, and capturing a step without training."""
 
 import atexit
+import contextlib
 import dataclasses
 import functools
+import os
 import sys
 import time
 import warnings
@@ -10,6 +12,7 @@ import warnings
 import torch
 
 from . import _absent, _arena, _torch
+from . import _captures
 from . import _chunks
 from . import _compiled
 from . import _costs
@@ -32,12 +35,13 @@ from ._watch import Watch
 from ._write import Writer, boxed
 
 
-def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True):
+def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True, keep=None):
     """The joint graph as storages and ops, with its costs. `together`: all ranks capture the step now, and rank 0
-    measures for them. `extend` adds nodes to the graph. `whole`: it is all that is captured of the model."""
-    learn = functools.partial(_distributed.learn, offload=options.offload) if together else _costs.learn
+    measures for them. `extend` adds nodes to the graph. `whole`: it is all that is captured of the model. `keep`: of
+    mode "compiled", see there."""
+    learn = _learning(options) if together else _costs.learn
     if options.mode == "compiled":
-        return _compiled.capture(gm, num_fwd_outputs, options, learn)
+        return _compiled.capture(gm, num_fwd_outputs, options, learn, keep)
     gm.graph.eliminate_dead_code()
     gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
@@ -59,9 +63,17 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     return Joint(gm, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
 
 
-def with_partition(options, partition, forward=boxed, backward=boxed, without=boxed, loss_only=False):
+def _learning(options):
+    return functools.partial(_distributed.learn, offload=options.offload)
+
+
+def with_partition(options, partition, forward=boxed, backward=boxed, without=boxed, loss_only=False, keeper=None):
     """AOTAutograd with a partition function, for a backend. `without` compiles graphs without gradients. `loss_only`: the
-    graph is the whole model, and only its loss has a gradient."""
+    graph is the whole model, and only its loss has a gradient. `keeper`, with compilers of its own: the step may be in
+    PyTorch's cache."""
+    if keeper is not None:
+        forward, backward, without = keeper.forward, keeper.backward, keeper.without
+
     def compile_module(gm, example_inputs):
         on_cpu = all(v.device.type == "cpu" for v in example_inputs if isinstance(v, torch.Tensor))
         table = _inductor.decompositions(on_cpu) if options.mode == "compiled" else None
@@ -70,7 +82,8 @@ def with_partition(options, partition, forward=boxed, backward=boxed, without=bo
         if options.mode == "compiled" and options.chunks != 1:
             _chunks.split_losses(gm, options.chunks)
         places = _loss_only.detach_others(gm) if loss_only else None
-        call = compiled(gm, example_inputs)
+        with keeper or contextlib.nullcontext():
+            call = compiled(gm, example_inputs)
         return _loss_only.refusing(call, places) if places else call
     return compile_module
 
@@ -86,7 +99,7 @@ class Backend:
         self.options, self.plans, self.writers, self.planners = options, [], [], []
         self.meters, self.regions = [], []
         self.__name__ = "cairn"
-        self._variant, self._real = None, ()  # what is compiled now, and its inputs
+        self._variant, self._real, self._keeper = None, (), None  # what is compiled now, its inputs, and whether it is kept
         self._parts = []  # by number what the backward parts need to know
         self.steps, self.watch = Steps(options), Watch(options)
         self._most, self._warned = 0, False
@@ -118,24 +131,47 @@ class Backend:
         """A callable that runs a region for one shape, with the plan that the variant asks for. `real`: its inputs, with
         which ops are measured."""
         loss_only = self.options.loss_only and not self.steps.several
+        self._keeper = self._make_keeper(variant)
         compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward,
-                                  self._compile_without, loss_only)
+                                  self._compile_without, loss_only, self._keeper)
         with _torch.compile_lock:
             self._variant, self._real, self._start = variant, real, time.perf_counter()
             try:
                 return compiled(variant.region.gm, variant.inputs)
             finally:
-                self._variant, self._real = None, ()
+                self._variant, self._real, self._keeper = None, (), None
+
+    def _make_keeper(self, variant):
+        """None where steps are not kept. Of several processes one might find a step and the others not."""
+        if self.options.mode != "compiled" or not _distributed.alone():
+            return None
+        tensors = [x for x in variant.inputs if isinstance(x, torch.Tensor)]
+        device = next((x.device for x in tensors if x.device.type != "cpu"), torch.device("cpu"))
+        options = [getattr(self.options, name) for name in ("chunks", "loss_only", "costs")]
+        words = f"{_costs.origin(device)} {options} {_regions.autocast()} {os.environ.get('CAIRN_CACHE')}"
+        return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words)
 
     # ---- from AOTAutograd ----
 
     def partition(self, gm, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
-        captured = time.perf_counter() - self._start
+        keep = None
+        if self._keeper is not None:
+            self._keeper.refuse()
+            keep = self._keeper.keep
         _regions.refuse_specialised(gm)
-        outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
         whole = self._variant.whole if self._variant is not None else True
+        return self._write(gm, lambda options: capture(gm, num_fwd_outputs, options, whole=whole, keep=keep))
+
+    def write_kept(self, fused, num_fwd_outputs):
+        """The two graphs of a step whose graph of kernels is known."""
+        return self._write(fused, lambda options: _compiled.finish(fused, num_fwd_outputs, options, _learning(options)))
+
+    def _write(self, gm, joint_for):
+        """Plan a step and write its two graphs. `gm` has its inputs; joint_for() gives its storages and ops with costs."""
+        captured = time.perf_counter() - self._start
+        outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
         with lending(_inputs_of(gm, self._real)):
-            joint = capture(gm, num_fwd_outputs, dataclasses.replace(self.options, outside=outside), whole=whole)
+            joint = joint_for(dataclasses.replace(self.options, outside=outside))
             plan = self.make_plan(joint)
         plan.seconds["capture"] = captured
         meter = _moves.Meter(joint.device.type, plan.alignment) if self.options.check else None
@@ -144,6 +180,8 @@ class Backend:
         self.writers.append(writer)
         self.meters.append(meter)
         graphs[1].meta[PART] = len(self._parts)  # PyTorch may compile it much later
+        if self._keeper is not None:
+            _captures.leave_out(graphs[1])
         self._parts.append((writer.retaining() if not self.options.arena else None, self._variant))
         self.add(plan)
         return graphs

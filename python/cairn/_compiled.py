@@ -38,10 +38,12 @@ class Kernel:
     a form, where there are several."""
     __module__ = "cairn_kernels"
 
-    def __init__(self, key, graph, given):
-        self.__name__ = self.__qualname__ = "kernel_" + key
-        self.graph, self.given = graph, given
-        self.forms = [_inductor.Form(graph, given), *_forms_of(graph, given)]
+    def __init__(self, name, graph, given, kept=None):
+        """`kept`: by the names of Inductor's forms what another process has compiled; None: nothing is known."""
+        self.__name__ = self.__qualname__ = name
+        self.graph, self.given, self.is_kept, kept = graph, given, kept is not None, kept or {}
+        self.forms = [_inductor.Form(graph, given, kept.get(_inductor.Form.name)), *_forms_of(graph, given)]
+        self.forms += [_inductor.United(graph, given, kept[name]) for name in kept.keys() & {_inductor.United.name}]
         self.form, self.chosen, self.times = self.forms[0], len(self.forms) == 1, {}
         self.used, self._plain = False, None  # by a step that was captured
 
@@ -62,6 +64,10 @@ class Kernel:
     def unite(self):
         """Add the form that is one kernel."""
         self.more_forms([_inductor.United(self.graph, self.given)])
+
+    def kept_forms(self):
+        """What Inductor has compiled, by the names of its forms, for other processes."""
+        return {form.name: form.kept() for form in self.forms if isinstance(form, _inductor.Form)}
 
     def plain_forms(self):
         """Forms of ours, for pairs."""
@@ -233,7 +239,7 @@ def peak_beside(kernel):
         return max(peak_of(lambda: kernel.onto(places, *given), device) - others, 0)
 
 
-_kernels: dict = {}  # by their key: equal groups, of any step of the process, share one
+_kernels: dict = {}  # by their names: equal groups, of any step of the process, share one
 
 
 def kernel_of(group):
@@ -252,12 +258,21 @@ def kernel_of(group):
         env[node].meta["val"] = node.meta["val"]
     graph.output(tuple(env[n] for n in group.outs))
     key = hashlib.sha256("\n".join([str(graph), *words]).encode()).hexdigest()[:12]
-    if key not in _kernels:
-        _kernels[key] = Kernel(key, graph, [n.meta["val"] for n in arguments])
-    return _kernels[key], list(arguments)
+    name = "kernel_" + key
+    if name not in _kernels:
+        _kernels[name] = Kernel(name, graph, [n.meta["val"] for n in arguments])
+    return _kernels[name], list(arguments)
+
+
+def kept_kernel(name, *what):
+    """A kernel that another process has made."""
+    if name not in _kernels:
+        _kernels[name] = Kernel(name, *what)
+    return _kernels[name]
 
 
 def compile_all(kernels):
+    kernels = [kernel for kernel in kernels if not kernel.is_kept]
     with _inductor.in_parallel():
         for kernel in kernels:
             kernel.forms[0].compile()
@@ -318,14 +333,37 @@ class _Fused:
 
 # ---- capturing ----
 
-def capture(gm, num_fwd_outputs, options, learn):
+def capture(gm, num_fwd_outputs, options, learn, keep=None):
     """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs, which `learn`
-    measures. What runs as it is is tried first, so that kernels are compiled for results as they really are."""
+    measures. `keep` gets the graph of kernels, with which finish() can go on in another process."""
+    table = _table_for(gm, num_fwd_outputs, options)
+    fused = _divided(gm, num_fwd_outputs, table, learn)
+    if keep is not None:
+        keep(fused, num_fwd_outputs)
+    return _finished(fused, num_fwd_outputs, options, table, learn)
+
+
+def finish(fused, num_fwd_outputs, options, learn):
+    """The same of a graph of kernels."""
+    return _finished(fused, num_fwd_outputs, options, _table_for(fused, num_fwd_outputs, options), learn)
+
+
+def _table_for(gm, num_fwd_outputs, options):
+    device = device_of(gm)
+    if device.type == "cuda":  # for every plan, as it may decide how products are computed
+        _torch.make_cublas_workspaces_small()
+    table = _costs.Table(options.costs or _costs.default_file(device), device)
+    table.recorded = options.cudagraphs
+    table.limit = _costs.limit_of(Parts(gm, num_fwd_outputs), options, device)
+    return table
+
+
+def _divided(gm, num_fwd_outputs, table, learn):
+    """The graph of kernels. What runs as it is is tried first, so that kernels are compiled for results as they really
+    are."""
     refuse(gm)
     device, made = device_of(gm), Made(gm)
     keep_clones(gm)
-    if device.type == "cuda":  # for every plan, as it may decide how products are computed
-        _torch.make_cublas_workspaces_small()
     _inductor.simplify(gm)
     _name_seeds(gm.graph)
     _add_up(gm.graph)
@@ -337,9 +375,6 @@ def capture(gm, num_fwd_outputs, options, learn):
     gm.graph = _torch.fx_graph_cse(gm.graph)
     _chunks.run_early(gm.graph)
     gm.recompile()
-    table = _costs.Table(options.costs or _costs.default_file(device), device)
-    table.recorded = options.cudagraphs
-    table.limit = _costs.limit_of(Parts(gm, num_fwd_outputs), options, device)
 
     def runs_as_it_is(node):
         return not is_fusible(node, device)
@@ -353,6 +388,12 @@ def capture(gm, num_fwd_outputs, options, learn):
             propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
     fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
     _results_early(fused.graph)
+    return fused
+
+
+def _finished(fused, num_fwd_outputs, options, table, learn):
+    """A graph of kernels as storages and ops, with its costs."""
+    device = device_of(fused)
     kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
     compile_all(kernels)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))

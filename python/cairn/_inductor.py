@@ -59,7 +59,7 @@ def compile_graph(graph, given):
     values = (n.meta.get("val") for n in graph.nodes)  # a graph may read nothing
     mode = next((value.fake_mode for value in values if hasattr(value, "fake_mode")), None)
     context = None if mode is None else _torch.TracingContext(mode)  # without one, Inductor does not use its cache
-    with torch.no_grad(), _torch.DisablePythonDispatcher(), _torch.tracing(context):
+    with torch.no_grad(), _torch.DisablePythonDispatcher(), _torch.tracing(context), _torch.kernels_apart():
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
 
 
@@ -286,11 +286,21 @@ class Form:
     has_run = False  # in this process
     _settings: dict = {}
 
-    def __init__(self, graph, given):
+    def __init__(self, graph, given, kept=None):
+        """`kept`: the compiled graph of another process."""
         self.graph, self.given, self._compiled, self._allocations, self._run = graph, given, None, None, None
+        self._kept = kept
+
+    def kept(self):
+        """The compiled graph for other processes; None if there is none."""
+        if self._compiled is None or isinstance(self._compiled, OneByOne):
+            return self._kept
+        return _torch.packed(self._compiled)
 
     def compile(self):
         """Some graphs Inductor does not compile alone, although it compiles the model that they are a part of."""
+        if self._compiled is None and self._kept is not None:
+            self._compiled = _torch.unpacked(self._kept, self.given)
         if self._compiled is None:
             _compiling.append(self)
             try:

@@ -109,7 +109,7 @@ class Surroundings:
 
     def __init__(self, inputs):
         self._tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-        self._learned, self._cast = self._now(), _autocast()
+        self._learned, self._cast = self._now(), autocast()
 
     def _now(self):
         return [x.requires_grad for x in self._tensors]
@@ -118,7 +118,7 @@ class Surroundings:
     def restored(self):
         now = self._now()
         with contextlib.ExitStack() as stack:
-            for before, cast in zip(self._cast, _autocast()):
+            for before, cast in zip(self._cast, autocast()):
                 if before != cast:
                     stack.enter_context(torch.autocast(before[0], dtype=before[2], enabled=before[1]))
             self._set(self._learned)
@@ -133,7 +133,7 @@ class Surroundings:
                 x.requires_grad_(wanted)
 
 
-def _autocast():
+def autocast():
     return [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
 
 

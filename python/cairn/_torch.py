@@ -13,8 +13,10 @@ All of TRIED have all names; what differs between them:
 
 import contextlib
 import functools
+import hashlib
 import importlib
 import os
+import pickle
 import re
 import warnings
 from collections.abc import Iterator
@@ -71,6 +73,7 @@ _dynamo_config = _get("torch._dynamo.config")
 is_traceable_wrapper_subclass = _get("torch.utils._python_dispatch", "is_traceable_wrapper_subclass")
 pytree = _get("torch.utils._pytree")
 OpOverload: Any = _get("torch._ops", "OpOverload")
+FakeTensor: Any = _get("torch._subclasses.fake_tensor", "FakeTensor")
 linear = _get("torch._C._nn", "linear")  # what F.linear is inside a captured graph
 
 
@@ -98,6 +101,79 @@ def was_specialised(gm: Any) -> bool:
     values = [n.meta.get("val") for n in gm.graph.nodes if n.op == "placeholder"]
     integers = [v.node.shape_env for v in values if isinstance(v, torch.SymInt)]
     return any(env.guards or env.replacements for env in integers[:1])
+
+
+def name_of_op(target: Any) -> str:
+    return f"{target._schema.name}.{target._overloadname}"
+
+
+def op_named(name: str) -> Any:
+    namespace, _, rest = name.partition("::")
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+
+
+# ---- PyTorch's cache of captured steps ----
+_capture_cache = _get("torch._functorch._aot_autograd.autograd_cache")
+_SerializableCompiler = _get("torch._functorch._aot_autograd.schemas", "SerializableAOTDispatchCompiler")
+_Loadable = _get("torch._functorch._aot_autograd.aot_autograd_result", "BundledOutputCodeLoadable")
+_functorch_config = _get("torch._functorch.config")
+_inductor_config = _get("torch._inductor.config")
+_BoxedBool = _get("torch._inductor.utils", "BoxedBool")
+BypassAOTAutogradCache: Any = _get("torch._functorch._aot_autograd.autograd_cache", "BypassAOTAutogradCache")
+OutputCode: Any = _get("torch._inductor.output_code", "OutputCode")
+_get("torch._functorch._aot_autograd.autograd_cache", "autograd_cache_key")
+_autocast = [_get("torch.amp.autocast_mode", name) for name in ("_enter_autocast", "_exit_autocast")]
+# The backward part is compiled at once, as a step is kept when both parts are; and it may be run twice.
+_KEPT_WHOLE = dict(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, donated_buffer=False)
+for _name in _KEPT_WHOLE:
+    _get("torch._functorch.config", _name)
+_get("torch._inductor.config", "unsafe_marked_cacheable_functions")
+
+
+def kept_by(compiler: Any) -> Any:
+    """A compiler for AOTAutograd that returns an OutputCode, which the cache may keep."""
+    return _SerializableCompiler(OutputCode, compiler)
+
+
+@contextlib.contextmanager
+def cached_captures(words: str, function: Any) -> Iterator[None]:
+    """In the block AOTAutograd keeps captured steps whole, under keys of which `words` are a part. Their graphs may call
+    `function`, and begin and end autocast: all arguments of these calls are in the graph's code."""
+    usual, functions = _capture_cache.autograd_cache_key, (function, *_autocast)
+
+    def key_with_words(*given, **options):
+        known = dict(_inductor_config.unsafe_marked_cacheable_functions)
+        known.update((f"{f.__module__}.{f.__name__}", words) for f in functions)
+        with _inductor_config.patch(unsafe_marked_cacheable_functions=known):
+            key, lines = usual(*given, **options)
+        return key[:1] + hashlib.sha256(f"{key} {words}".encode()).hexdigest(), lines
+    _capture_cache.autograd_cache_key = key_with_words
+    try:
+        with _functorch_config.patch(_KEPT_WHOLE):
+            yield
+    finally:
+        _capture_cache.autograd_cache_key = usual
+
+
+def kernels_apart() -> Any:
+    """A block in which Inductor keeps graphs one by one, although captured steps are kept whole."""
+    return _functorch_config.patch(bundled_autograd_cache=False)
+
+
+def packed(compiled: Any) -> bytes:
+    """A graph that Inductor has compiled, as bytes."""
+    loadable = _Loadable(compiled)
+    loadable.pre_save()
+    return pickle.dumps(loadable.result)
+
+
+def unpacked(data: bytes, given: Any) -> Any:
+    """The compiled graph again, for inputs like `given`."""
+    loadable = _Loadable(pickle.loads(data))
+    options = dict(cudagraphs=_BoxedBool(False), is_backward=False, is_inference=True)
+    with tracing(None):
+        return loadable.post_compile(loadable.load(given), options)
 
 
 # ---- writing its graphs ----

@@ -1,0 +1,261 @@
+"""Captured steps of mode "compiled", kept in PyTorch's cache of compiled steps.
+
+Capturing takes seconds: AOTAutograd traces the step, passes simplify it, and its groups become kernels. PyTorch keeps what
+its own compiler makes of a step in a file, under a key of the model's graph, its inputs and all settings; where it finds
+the file, it does not trace. Here that file has the graph of kernels, and the kernels as Inductor compiled them:
+
+    model's graph -> key -> file -> graph of kernels -> costs -> plan -> forward and backward graph
+
+Costs have files of their own, and plans are made anew, so one file serves every budget. A step that cannot be kept is
+captured in every process: with large constants, or with functions that have no name. So are steps of several processes,
+which wait for each other while they capture.
+"""
+
+import pickle
+
+import torch
+from torch import fx
+
+from . import _chunks, _compiled, _torch
+from ._errors import CairnError
+
+_LARGEST = 1 << 20  # bytes of a constant that is kept
+_KEYS = ("desc", "partitioner_tag", "seq_nr")  # of a node's meta, besides those of ours and its value
+
+
+class Unkept(Exception):
+    """A step has something that cannot be in a file."""
+
+
+# ---- graphs as plain data ----
+
+class _Number:
+    """Stands for something by its number."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class _Node(_Number):
+    pass
+
+
+class _Tensor(_Number):
+    pass
+
+
+class _Name:
+    """Stands for something by its name."""
+
+    def __init__(self, name):
+        self.name = name
+
+
+class _Kernel(_Name):
+    pass
+
+
+class _Op(_Name):
+    pass
+
+
+class _Data:
+    """Graphs with their fake tensors as plain data. `tensors` have the number of their storage, `storages` their bytes;
+    which tensors share one is so kept. `kernels` are those of the graphs, by name."""
+
+    def __init__(self):
+        self.storages, self.tensors, self.kernels = [], [], {}
+        self._numbers, self._places = {}, {}
+
+    def graph(self, graph):
+        places = {node: place for place, node in enumerate(graph.nodes)}
+        number = lambda value: _Node(places[value]) if isinstance(value, fx.Node) else value
+        return [(node.op, self._target(node), *fx.node.map_aggregate((node.args, node.kwargs), number), node.name,
+                 self.value(node.meta.get("val")), fx.node.map_aggregate(_meta_of(node), number)) for node in graph.nodes]
+
+    def _target(self, node):
+        if isinstance(node.target, _compiled.Kernel):
+            self.kernels[node.target.__name__] = node.target
+            return _Kernel(node.target.__name__)
+        return _Op(_torch.name_of_op(node.target)) if isinstance(node.target, _torch.OpOverload) else node.target
+
+    def value(self, value):
+        leaves, form = _torch.pytree.tree_flatten(value)
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat, torch.SymBool)) for leaf in leaves):
+            raise Unkept
+        return _torch.pytree.tree_unflatten(
+            [self._tensor(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], form)
+
+    def _tensor(self, value):
+        if id(value) not in self._numbers:
+            if value.layout is not torch.strided or value.is_conj() or value.is_neg():
+                raise Unkept
+            storage = _torch.storage_key(value)
+            if storage not in self._places:
+                self._places[storage] = len(self.storages)
+                self.storages.append(value.untyped_storage().nbytes())
+            self._numbers[id(value)] = len(self.tensors), value  # which so lives as long as its number
+            self.tensors.append((self._places[storage], value.storage_offset(), tuple(value.shape), value.stride(),
+                                 value.dtype, value.device, value.requires_grad, isinstance(value, torch.nn.Parameter)))
+        return _Tensor(self._numbers[id(value)][0])
+
+
+def _meta_of(node):
+    return {key: value for key, value in node.meta.items() if key in _KEYS or key.startswith("cairn_")}
+
+
+class _Made:
+    """Graphs and fake tensors made again from plain data."""
+
+    def __init__(self, storages, tensors):
+        mode = _torch.FakeTensorMode()
+        with _torch.disable_current_modes(), torch.no_grad():
+            storages = [torch.UntypedStorage(size, device="meta") for size in storages]
+            self._tensors = [self._fake(mode, storages[place], *rest) for place, *rest in tensors]
+
+    @staticmethod
+    def _fake(mode, storage, offset, shape, stride, dtype, device, learned, parameter):
+        plain = torch.empty(0, dtype=dtype, device="meta").set_(storage, offset, shape, stride)
+        fake = _torch.FakeTensor(mode, plain, device)
+        fake._is_param = parameter  # what isinstance(fake, torch.nn.Parameter) asks
+        return fake.requires_grad_() if learned else fake
+
+    def graph(self, rows, kernels=None):
+        graph, nodes = fx.Graph(), []
+
+        def back(value):
+            return nodes[value.number] if isinstance(value, _Node) else value
+
+        def found(target):
+            if isinstance(target, _Kernel):
+                return kernels[target.name]
+            return _torch.op_named(target.name) if isinstance(target, _Op) else target
+        for op, target, args, kwargs, name, _, _ in rows:
+            args, kwargs = fx.node.map_aggregate((args, kwargs), back)
+            nodes.append(graph.create_node(op, found(target), args, kwargs, name=name))
+        for node, (*_, value, meta) in zip(nodes, rows):  # which may name later nodes
+            node.meta = dict(fx.node.map_aggregate(meta, back), val=self.value(value))
+        return graph
+
+    def value(self, value):
+        return _torch.pytree.tree_map_only(_Tensor, lambda t: self._tensors[t.number], value)
+
+
+# ---- a step ----
+
+class Step:
+    """What is kept of a captured step: its graph of kernels, with constants, and the number of results of its forward
+    part."""
+
+    def __init__(self, gm, num_fwd_outputs):
+        data, self.num_fwd_outputs = _Data(), num_fwd_outputs
+        rows = data.graph(gm.graph)
+        self._kernels = dict(data.kernels)
+        kernels = {name: (data.graph(kernel.graph), data.value(kernel.given)) for name, kernel in self._kernels.items()}
+        constants = {n.target: _constant(gm, n.target) for n in gm.graph.find_nodes(op="get_attr")}
+        self._plain = pickle.dumps((rows, kernels, constants, data.storages, data.tensors))
+
+    def __getstate__(self):
+        """Kernels are asked only now for what Inductor has made of them."""
+        return {**vars(self), "_kernels": {name: kernel.kept_forms() for name, kernel in self._kernels.items()}}
+
+    def module(self):
+        """The graph of kernels as it was."""
+        rows, parts, constants, storages, tensors = pickle.loads(self._plain)
+        made, kernels, root = _Made(storages, tensors), {}, torch.nn.Module()
+        for name, (graph, given) in parts.items():
+            kernels[name] = _compiled.kept_kernel(name, made.graph(graph), made.value(given), self._kernels[name])
+        for name, value in constants.items():
+            root.register_buffer(name, value)
+        return fx.GraphModule(root, made.graph(rows, kernels))
+
+
+def _constant(gm, name):
+    value = getattr(gm, name, None)
+    if type(value) is not torch.Tensor or value.nbytes > _LARGEST:
+        raise Unkept
+    return value
+
+
+# ---- for AOTAutograd ----
+
+class Part(_torch.OutputCode):
+    """The forward or the backward part of a step, as PyTorch keeps it in its cache. `step` is None if it cannot be kept."""
+
+    def __init__(self, step, backward, call):
+        super().__init__()
+        self.step, self.backward, self._call = step, backward, call
+        _torch.boxed_call(self)
+
+    def __call__(self, arguments):
+        return self._call(arguments)
+
+    def prepare_for_serialization(self):
+        if self.step is None:
+            raise _torch.BypassAOTAutogradCache("this step cannot be kept")
+        self._call = None
+
+    def post_compile(self, example_inputs, constants, graph_kwargs):
+        """The part was found in the cache."""
+        self._call = _keepers[-1].found(self, example_inputs)
+
+    def set_triton_bundle(self, triton_bundle):
+        pass
+
+
+def leave_out(gm):
+    """PyTorch would keep the backward graph as well, for its compiled autograd; but kernels have no names that another
+    process could import."""
+    gm.__reduce__ = lambda: (_left_out, ())
+
+
+def _left_out():
+    raise CairnError("a step in mode compiled cannot run under PyTorch's compiled autograd")
+
+
+_keepers: list = []  # the one whose step is captured now is the last
+
+
+class Keeper:
+    """One capture that PyTorch may find in its cache. `write` gives the two graphs of a step that was found, which
+    `forward` and `backward` compile; `without` compiles a graph without gradients."""
+
+    def __init__(self, write, forward, backward, without, words):
+        self._write, self._compile, self._words = write, (forward, backward), words
+        self._step, self._graphs, self._error = None, None, None
+        self.forward, self.backward = (_torch.kept_by(self._compiler(i)) for i in (False, True))
+        self.without = _torch.kept_by(lambda gm, inputs: Part(None, False, without(gm, inputs)))
+
+    def keep(self, gm, num_fwd_outputs):
+        """Note a step that was captured."""
+        try:
+            self._step = Step(gm, num_fwd_outputs)
+        except (Unkept, pickle.PicklingError, AttributeError, KeyError, TypeError):  # a node that is gone, a local function
+            self._step = None
+
+    def _compiler(self, backward):
+        return lambda gm, inputs: Part(self._step, backward, self._compile[backward](gm, inputs))
+
+    def found(self, part, inputs):
+        """A callable for a part of a step that is in the cache."""
+        try:
+            if self._graphs is None:
+                self._graphs = self._write(part.step.module(), part.step.num_fwd_outputs)
+            return self._compile[part.backward](self._graphs[part.backward], inputs)
+        except CairnError as error:  # PyTorch takes every error for a reason to capture
+            self._error = error
+            raise
+
+    def refuse(self):
+        """Raise the error that a step in the cache has met, before it is captured for nothing."""
+        if self._error is not None:
+            raise self._error
+
+    def __enter__(self):
+        _keepers.append(self)
+        self._open = _torch.cached_captures(self._words, _chunks.loss_in_chunks)
+        self._open.__enter__()
+
+    def __exit__(self, *error):
+        self._open.__exit__(*error)
+        _keepers.pop()
