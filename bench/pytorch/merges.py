@@ -6,6 +6,9 @@ The networks of compiled.py with few layers are captured with all rules, without
 
   without     the number of the rule that is left out, in the order of Grouping._rules; "none": all are used; "all": none is
   kernels     how many kernels a step runs
+  asked       how many different merged kernels were measured against those of their parts; divided: how many are not used,
+              because their parts are faster
+  extra       how many different kernels were compiled for that and are not used
   kernel_ms   the time of these, measured on the device; with CUDA as they are in a recorded step
   step_ms     the same of the whole step
   peak_mib    the memory of a step that recomputes nothing; smallest_mib: the smallest budget"""
@@ -51,11 +54,15 @@ def compare(name, args):
     model, inputs = large_models.make(name, args.device, args.small)
     todo = ["none", "all"]
     for left_out in todo:
+        _compiled._kernels.clear()  # so that those of this step are counted
         planner, count = planner_without(left_out, model, inputs, args.device == "cuda")
         if left_out == "all":
             todo += range(count)
-        times = [op.time_ns for op in planner.joint.ops if _compiled.is_kernel(op)]
-        print(json.dumps(dict(network=name, without=left_out, kernels=len(times), kernel_ms=round(sum(times) / 1e6, 3),
+        ops = [op for op in planner.joint.ops if _compiled.is_kernel(op)]
+        asked = [kernel.divided for kernel in _compiled._kernels.values() if kernel.divided is not None]
+        print(json.dumps(dict(network=name, without=left_out, kernels=len(ops), asked=len(asked), divided=sum(asked),
+                              extra=len(_compiled._kernels) - len({op.node.target for op in ops}),
+                              kernel_ms=round(sum(op.time_ns for op in ops) / 1e6, 3),
                               step_ms=round(planner.none().time_ns / 1e6, 3), peak_mib=planner.none_peak() >> 20,
                               smallest_mib=round(planner.smallest()[0] / 2**20, 1))), flush=True)
 

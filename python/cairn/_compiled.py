@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from . import _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _pairs, _pools, _rows, _shared, _slices
+from . import _inductor, _merges, _pairs, _pools, _rows, _shared, _slices
 from . import _library as lib
 from ._geometry import FIXED, Made, key_of, packet, propagate, tensors_of
 from ._groups import Group, Grouping, is_fusible, is_reduction
@@ -35,7 +35,7 @@ _SHAPES = ("aten.view", "aten.reshape", "aten._unsafe_view")
 class Kernel:
     """A group as a function of the values that it reads. It returns a tuple of new tensors. `forms` are ways to compute it,
     Inductor's first; `form` is the one that is used, always the same in a process; `times` are nanoseconds by the name of
-    a form, where there are several."""
+    a form, where there are several. `divided`: whether the kernels of its parts are faster; None if that is no question."""
     __module__ = "cairn_kernels"
 
     def __init__(self, name, graph, given, kept=None):
@@ -46,6 +46,7 @@ class Kernel:
         self.forms += [_inductor.United(graph, given, kept[name]) for name in kept.keys() & {_inductor.United.name}]
         self.form, self.chosen, self.times = self.forms[0], len(self.forms) == 1, {}
         self.used, self._plain = False, None  # by a step that was captured
+        self.divided = None
 
     def __str__(self):
         """For signatures: each form has costs of its own."""
@@ -164,12 +165,10 @@ def _has_room(kernel, form, room):
     return not more or made_bytes(kernel.given) + more <= room
 
 
-def choose_forms(kernels, table, learn, pairs=(), room=math.inf):
-    """Of every kernel with several forms take the one that is measured to be the fastest, once; and pairs that pay. Forms
-    that need more memory are measured in `room` bytes, which every budget has, so that they do not depend on the
-    budget."""
+def _calls(kernels, room):
+    """A graph that calls every form of some kernels that has room, and the call of each form."""
     graph, made = fx.Graph(), {}
-    for kernel in [*(kernel for kernel in kernels if not kernel.chosen), *pairs]:
+    for kernel in kernels:
         for form in (form for form in kernel.forms if _has_room(kernel, form, room)):
             arguments = []
             for value in kernel.given:
@@ -178,9 +177,17 @@ def choose_forms(kernels, table, learn, pairs=(), room=math.inf):
             made[form] = graph.call_function(_Form(kernel, form), tuple(arguments))
             made[form].meta["val"] = tuple(n.meta["val"] for n in kernel.outputs())
             made[form].meta[FIXED] = True
+    graph.output(())
+    return graph, made
+
+
+def choose_forms(kernels, table, learn, pairs=(), room=math.inf):
+    """Of every kernel with several forms take the one that is measured to be the fastest, once; and pairs that pay. Forms
+    that need more memory are measured in `room` bytes, which every budget has, so that they do not depend on the
+    budget."""
+    graph, made = _calls([*(kernel for kernel in kernels if not kernel.chosen), *pairs], room)
     if not made:
         return
-    graph.output(())
     learn(fx.GraphModule({}, graph), table)
 
     def time_of(form):
@@ -386,20 +393,22 @@ def _divided(gm, num_fwd_outputs, table, learn):
         learn(gm, table, device, alignment_of(device), runs_as_it_is)
         if _shared.drop_copies(gm.graph, shared):
             propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
-    fused = _Fused(gm, Grouping(gm, num_fwd_outputs, device)).module()
+    measure = lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True)
+    grouping = _merges.grouped(lambda apart: Grouping(gm, num_fwd_outputs, device, apart), kernel_of,
+                               lambda merged, asked: _measure_both(_Fused(gm, merged).module(), asked, table, measure))
+    fused = _Fused(gm, grouping).module()
     _results_early(fused.graph)
     return fused
 
 
 def _finished(fused, num_fwd_outputs, options, table, learn):
     """A graph of kernels as storages and ops, with its costs."""
-    device = device_of(fused)
-    kernels = list(dict.fromkeys(n.target for n in fused.graph.nodes if isinstance(n.target, Kernel)))
+    device, kernels = device_of(fused), _kernels_in(fused.graph)
+    measure = lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True)
     compile_all(kernels)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
     with _torch.benchmarks_within(_room_beside(kernels, table)):
-        choose_forms(kernels, table, lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True),
-                     pairs, least_bytes(fused.graph))
+        choose_forms(kernels, table, measure, pairs, least_bytes(fused.graph))
         for kernel in kernels:
             kernel.used = True
         if device.type == "cuda":
@@ -412,6 +421,22 @@ def _finished(fused, num_fwd_outputs, options, table, learn):
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
+
+
+def _kernels_in(graph):
+    return list(dict.fromkeys(n.target for n in graph.nodes if isinstance(n.target, Kernel)))
+
+
+def _measure_both(fused, asked, table, learn):
+    """Set the times of merged kernels and of their parts, `asked`. They are compiled with all others of a graph, unless
+    nothing is left to measure."""
+    for kernel in asked:
+        kernel.chosen &= bool(kernel.times)
+    room = least_bytes(fused.graph)
+    if any(_costs.signature_of(call) not in table.figures for call in _calls(asked, room)[1].values()):
+        compile_all([*_kernels_in(fused.graph), *asked])
+    with _torch.benchmarks_within(_room_beside(asked, table)):
+        choose_forms(asked, table, learn, (), room)
 
 
 def _room_beside(kernels, table):

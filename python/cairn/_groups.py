@@ -40,6 +40,7 @@ SMALL = 16  # a tensor this many times smaller than another counts as nothing be
 UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
 _UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}
 LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
+ASKED = 8  # times as many bytes must a group make to be worth the question whether it should be merged
 
 
 def is_reduction(node):
@@ -73,18 +74,21 @@ def source_of(node):
 
 class Group:
     """`outs` are realised values, `cone` the nodes that compute them, in order, `leaves` the realised values that they
-    read; `domain` is the number of elements of its largest loop."""
+    read; `domain` is the number of elements of its largest loop. `made` are the outs before those that nothing else reads
+    were dropped, and `asked` says whether it was merged where that is a question."""
 
     def __init__(self, backward, solo):
         self.backward, self.solo = backward, solo
         self.outs, self.cone, self.leaves, self.domain = [], [], [], 0
+        self.made, self.asked = frozenset(), False
 
 
 class Grouping:
-    """The units of a graph: groups and anchors. `units` has them in an order in which they can run."""
+    """The units of a graph: groups and anchors. `units` has them in an order in which they can run. `apart` are values that
+    are not made together where that is a question (_merges.py)."""
 
-    def __init__(self, gm, num_fwd_outputs, device):
-        self.device, self.nodes, self.results = device, list(gm.graph.nodes), num_fwd_outputs
+    def __init__(self, gm, num_fwd_outputs, device, apart=frozenset()):
+        self.device, self.nodes, self.results, self.apart = device, list(gm.graph.nodes), num_fwd_outputs, apart
         self._has_rows = _rows.available(device)
         self.units = self._found(True) or self._found(False)  # merged groups may depend on each other
         assert self.units is not None, "groups depend on each other"
@@ -367,6 +371,7 @@ class Grouping:
         self._forget(a)
         self._forget(b)
         self._close(a, a.outs + b.outs)
+        a.asked |= b.asked
         self._enter(a)
         kept = [u for u in between if u not in depends] + [a] + [u for u in between if u in depends]
         self.order[first:last + 1] = [*kept, None]  # the empty place keeps all others where they are
@@ -434,6 +439,14 @@ class Grouping:
                          and (reads(c, p) or shares(p, c)) and self._narrow(p, c, WIDEST) and self._over_rows(p, c))
         return rules
 
+    def _is_question(self, a, b):
+        """Whether two groups that a rule merges may be faster apart: only one of them sums over slow dimensions, and no
+        large value is made in memory only because they are apart."""
+        big = self._big(a) + self._big(b)
+        return (a.backward and a.columns != b.columns and a.domain == b.domain and bool(big)
+                and all(self._is_read_beside(n, a, b) for n in big)
+                and sum(self._bytes[n] for n in big) > ASKED * LAUNCH.get(self.device.type, 0))
+
     def _merge(self):
         for rule in self._rules():
             todo = [g for g in self.order if isinstance(g, Group)]
@@ -450,14 +463,17 @@ class Grouping:
                 apart = c is p or c.backward != p.backward or c.solo or p.solo
                 if apart or p not in self.at or c not in self.at or not rule(p, c):
                     continue
-                joined = self._join(p, c)
+                asks = self._is_question(p, c)
+                joined = None if asks and not self.apart.isdisjoint(p.outs + c.outs) else self._join(p, c)
                 if joined is not None:
+                    joined.asked |= asks
                     grown[joined] = True
         return [g for g in grown if g in self.at]
 
     def _drop_unread(self):
         """Values that only their own group reads are not realised; a group without results is gone."""
         for g in reversed([u for u in self.order if isinstance(u, Group)]):
+            g.made = frozenset(g.outs)
             outs = [n for n in g.outs if n in self._returned or any(r is not g for r in self.readers.get(n, ()))]
             if len(outs) == len(g.outs):
                 continue
@@ -470,10 +486,19 @@ class Grouping:
                 self._close(g, outs)
                 self._enter(g)
 
+    def _when(self, unit):
+        """Where a unit is in the graph. Sums that are made apart come as soon as what they read exists: another group may
+        then write over it."""
+        if not isinstance(unit, Group):
+            return self.place[unit]
+        early = not self.apart.isdisjoint(unit.made) and not self._big(unit)
+        read = [self.place[n] for n in unit.leaves if early and n in self.backward and n.op != "placeholder"]
+        return max(read, default=self.place[unit.outs[0]])
+
     def _sorted(self):
         """The units in an order in which they can run, as near to that of the graph as possible; None: there is none."""
         units = [u for u in self.order if u is not None and (not isinstance(u, Group) or u.outs)]
-        when = {u: self.place[u.outs[0] if isinstance(u, Group) else u] for u in units}
+        when = {u: self._when(u) for u in units}
         later, missing = {}, {}
         for u in units:
             needs = [m for m in self.makers(u) if m in when]
