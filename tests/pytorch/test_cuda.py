@@ -5,8 +5,11 @@ peak within 0.5% of that; copies on streams of their own; steps recorded as CUDA
 
 import copy
 import gc
+import itertools
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 import unittest.mock
@@ -287,6 +290,49 @@ class Most:
 
     def bytes(self):
         return max(self._found, torch.cuda.max_memory_allocated())
+
+
+FIRST_CALL = """
+import sys, warnings
+import torch
+import cairn
+from test_cuda import Most
+from test_first_call import Frozen
+warnings.simplefilter("ignore")
+model, x = Frozen(2048).cuda(), torch.randn(1024, 2048, device="cuda")
+before = torch.cuda.memory_allocated()
+with Most() as most:
+    backend = cairn.backend(int(sys.argv[3]), mode=sys.argv[1], arena=sys.argv[2] == "True")
+    try:
+        torch.compile(model, backend=backend, fullgraph=True, dynamic=False)(x).backward()
+    except cairn.BudgetError as error:
+        print(error.smallest)
+    else:
+        print(most.bytes() - before)
+"""
+
+
+@unittest.skipUnless(torch.cuda.is_available(), "no GPU")
+class FirstCall(unittest.TestCase):
+    """What the first call of a model with large frozen weights takes, in which ops are measured and kernels tuned: each is
+    in a process of its own, whose caches are empty."""
+
+    def start(self, mode, arena, budget):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        environment = dict(os.environ, CAIRN_CACHE=folder, TORCHINDUCTOR_CACHE_DIR=folder, TORCHINDUCTOR_COMPILE_THREADS="2")
+        return subprocess.Popen([sys.executable, "-c", FIRST_CALL, mode, str(arena), str(budget)], env=environment,
+                                cwd=os.path.dirname(os.path.abspath(__file__)), stdout=subprocess.PIPE, text=True)
+
+    def test_frozen(self):
+        cases = list(itertools.product(("exact", "compiled"), (False, True)))
+        refused = [self.start(*case, 1000) for case in cases]
+        smallest = [int(process.communicate()[0]) for process in refused]
+        processes = [self.start(*case, budget) for case, budget in zip(cases, smallest)]
+        for (mode, arena), process, budget in zip(cases, processes, smallest):
+            with self.subTest(mode=mode, arena=arena):
+                found = int(process.communicate()[0])
+                print(json.dumps(dict(mode=mode, arena=arena, smallest=budget, first_call=found)), flush=True)
+                self.assertLessEqual(found, budget)
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "no GPU")

@@ -20,18 +20,18 @@ STATES = 5 * 5056  # bytes: states of random numbers that PyTorch keeps while it
 class Frozen(torch.nn.Module):
     """Large weights without gradients, and small ones with, as with LoRA; and a large buffer."""
 
-    def __init__(self):
+    def __init__(self, width=WIDTH):
         super().__init__()
-        self.large = torch.nn.ModuleList(torch.nn.Linear(WIDTH, WIDTH) for _ in range(3)).requires_grad_(False)
-        self.down = torch.nn.ModuleList(torch.nn.Linear(WIDTH, 4, bias=False) for _ in range(3))
-        self.up = torch.nn.ModuleList(torch.nn.Linear(4, WIDTH, bias=False) for _ in range(3))
-        self.norm = torch.nn.LayerNorm(WIDTH)
-        self.register_buffer("table", torch.randn(8 * ROWS, WIDTH))
+        self.large = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(3)).requires_grad_(False)
+        self.down = torch.nn.ModuleList(torch.nn.Linear(width, 4, bias=False) for _ in range(3))
+        self.up = torch.nn.ModuleList(torch.nn.Linear(4, width, bias=False) for _ in range(3))
+        self.norm = torch.nn.LayerNorm(width)
+        self.register_buffer("table", torch.randn(8 * ROWS, width))
 
     def forward(self, x):
         x = x * torch.sigmoid(self.table).sum()
         for large, down, up in zip(self.large, self.down, self.up):
-            x = x + F.gelu(large(self.norm(x)) + up(down(x))).view(4, 16, -1).transpose(1, 2).reshape(ROWS, -1)
+            x = x + F.gelu(large(self.norm(x)) + up(down(x))).view(4, len(x) // 4, -1).transpose(1, 2).reshape(len(x), -1)
         return x.square().mean()
 
 
