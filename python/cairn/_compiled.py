@@ -440,10 +440,16 @@ def _measure_both(fused, asked, table, learn):
 
 
 def _room_beside(kernels, table):
-    """The bytes that a budget on a GPU leaves beside any of some kernels that runs alone; None: no limit."""
+    """The bytes that a budget on a GPU leaves beside any of some kernels that runs alone, with all that Inductor's code
+    allocates; None: no limit."""
     room = table.room()
-    sizes = [made_bytes(kernel.given + [n.meta["val"] for n in kernel.outputs()]) for kernel in kernels]
-    return None if room is None else max(room - max(sizes, default=0), 0)
+    if room is None:
+        return None
+
+    def size(kernel):
+        made = made_bytes([n.meta["val"] for n in kernel.outputs()])
+        return made_bytes(kernel.given) + max(made, kernel.forms[0].allocated())
+    return max(room - max(map(size, kernels), default=0), 0)
 
 
 def _run_first(kernels):

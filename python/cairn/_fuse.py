@@ -35,7 +35,7 @@ def fuse(graph):
     """Fuse in place; returns how many ops were removed."""
     gone = 0
     for node in list(graph.nodes):
-        if node.op != "call_function" or node.target not in _RELUS | _GATES or not _plain(node):
+        if node.op != "call_function" or node.target not in _RELUS | _GATES or not _plain(node) or not enabled():
             continue
         add = _before(node, node.args[0], _ADDS)
         if add is not None and not _is_sum(add):

@@ -3,6 +3,8 @@
 import ast
 import contextlib
 import functools
+import math
+import os
 import threading
 import warnings
 
@@ -94,8 +96,11 @@ def in_parallel():
 
 @functools.cache
 def module_of(source):
-    """A module of Python code. It is in a file, where Triton looks for the source of kernels."""
+    """A module of Python code. It is in a file, where Triton looks for the source of kernels. Triton keeps what it compiles
+    in one folder, whether it is a kernel of ours that runs first in a process or one of Inductor's."""
     from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
+    os.environ.setdefault("TRITON_CACHE_DIR", triton_cache_dir(0))
     return PyCodeCache.load(source)
 
 
@@ -134,6 +139,12 @@ def _is_allocation(value):
     return isinstance(value, ast.Call) and getattr(value.func, "id", "") in _ALLOCATORS
 
 
+def _bytes_of(allocation):
+    """The bytes of an allocation, of whose arguments the first is the shape, and the third the type."""
+    shape, _, dtype = allocation.args
+    return math.prod(ast.literal_eval(shape)) * getattr(torch, dtype.attr).itemsize
+
+
 class Code:
     """The code of a compiled graph, as it is known. Empty where it is not.
 
@@ -141,10 +152,11 @@ class Code:
     first      by the number of an allocation: the number of the first call that gets it
     last       by the place of an argument: the number of the last call that gets it
     launches   the number of calls that get an allocation: about the number of kernels
+    bytes      the sum of all allocations
     """
 
     def __init__(self, source):
-        self.result_of, self.first, self.last, self.launches = {}, {}, {}, 0
+        self.result_of, self.first, self.last, self.launches, self.bytes = {}, {}, {}, 0, 0
         calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
         self._names, self._count, self._calls = {}, 0, 0  # a name stands for an allocation (>= 0) or an argument (< 0)
         if len(calls) != 1:
@@ -167,6 +179,7 @@ class Code:
         elif isinstance(target, ast.Name) and _is_allocation(value):
             self._names[target.id] = self._count
             self._count += 1
+            self.bytes += _bytes_of(value)
         elif isinstance(target, ast.Name) and _aliased(value) in self._names:
             self._names[target.id] = self._names[_aliased(value)]
         elif not getattr(getattr(value, "func", None), "id", "").startswith("assert_"):
@@ -337,6 +350,10 @@ class Form:
     def launches(self):
         """The number of kernels, as far as it is known."""
         return self._known().code.launches
+
+    def allocated(self):
+        """The bytes that a run allocates, as far as it is known, if it frees nothing; 0 if it is not compiled."""
+        return self._known().code.bytes if self._compiled is not None else 0
 
     def placeable(self):
         """The numbers of the results that can be written to where the caller wants them."""

@@ -19,6 +19,7 @@ SETTLE = 0.4  # seconds of running before times are taken
 ROUNDS = 4  # in which they are taken
 RING = 256 << 20  # bytes, several times a cache
 ALIGNMENT = 512
+SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor; the ring, a result and a workspace
 
 
 def _rounded(size):
@@ -90,10 +91,8 @@ class Sizes:
         """The bytes of the ring, several times a cache if `room` permits it; None if there is too little room."""
         if room is None or max(self.ring, RING) + self.others <= room:
             return max(self.ring, RING)
-        left = (room - self.others) // ALIGNMENT * ALIGNMENT
+        left = (room - self.others - SPARE) // ALIGNMENT * ALIGNMENT
         return left if left >= max(self.ring, ALIGNMENT) else None
-
-
 
 
 class _Step:

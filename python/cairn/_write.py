@@ -439,7 +439,7 @@ class Writer:
         return [pairs[place][0] if place in pairs else result for place, result in enumerate(results)]
 
     def _finish(self):
-        if self.on_gpu() and _fuse.enabled():
+        if self.on_gpu():
             self.fused += _fuse.fuse(self.graph)
         self.graph.lint()
 

@@ -104,7 +104,7 @@ class Arena(unittest.TestCase):
                 "  with guard():\n    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n    kernel(a, buf0, buf1)\n"
                 "    buf2 = reinterpret_tensor(buf1, (2, 2), (2, 1), 0); del buf1  # reuse\n"
                 "    buf3 = reinterpret_tensor(buf0, (2, ), (1, ), 2)\n  return (buf3, a, buf2, )\n")
-        self.assertEqual(_inductor.Code(code).result_of, {1: 2})
+        self.assertEqual((_inductor.Code(code).result_of, _inductor.Code(code).bytes), ({1: 2}, 32))
         inside = code.replace("kernel(a, buf0", "kernel(empty_strided_cpu(), buf0")
         self.assertEqual(_inductor.Code(inside).result_of, {})
         self.assertEqual(_inductor.Code("").result_of, {})

@@ -297,7 +297,7 @@ import sys, warnings
 import torch
 import cairn
 from test_cuda import Most
-from test_first_call import Frozen
+from test_first_call import Frozen, bytes_alone
 warnings.simplefilter("ignore")
 model, x = Frozen(2048).cuda(), torch.randn(1024, 2048, device="cuda")
 before = torch.cuda.memory_allocated()
@@ -308,14 +308,16 @@ with Most() as most:
     except cairn.BudgetError as error:
         print(error.smallest)
     else:
-        print(most.bytes() - before)
+        print(most.bytes() - before, max(map(bytes_alone, backend.plans[0].joint.ops)))
 """
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "no GPU")
 class FirstCall(unittest.TestCase):
-    """What the first call of a model with large frozen weights takes, in which ops are measured and kernels tuned: each is
-    in a process of its own, whose caches are empty."""
+    """What the first call of a model with large frozen weights takes, in which ops are measured and kernels tuned: no more
+    than the budget, or than one op alone needs that overwrites nothing. Each is in a process of its own, whose caches are
+    empty."""
+    LEAST = 4096  # bytes that Inductor overwrites at least to empty the cache
 
     def start(self, mode, arena, budget):
         folder = self.enterContext(tempfile.TemporaryDirectory())
@@ -330,9 +332,9 @@ class FirstCall(unittest.TestCase):
         processes = [self.start(*case, budget) for case, budget in zip(cases, smallest)]
         for (mode, arena), process, budget in zip(cases, processes, smallest):
             with self.subTest(mode=mode, arena=arena):
-                found = int(process.communicate()[0])
-                print(json.dumps(dict(mode=mode, arena=arena, smallest=budget, first_call=found)), flush=True)
-                self.assertLessEqual(found, budget)
+                found, alone = map(int, process.communicate()[0].split())
+                print(json.dumps(dict(mode=mode, arena=arena, smallest=budget, first_call=found, alone=alone)), flush=True)
+                self.assertLessEqual(found, max(budget, alone + self.LEAST))
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "no GPU")
