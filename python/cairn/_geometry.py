@@ -9,6 +9,9 @@ something else, its results count:
 
 Views are not measured. Fake and real ones differ only in strides of dimensions of size 1, and the meta device, whose
 views are the real ones, says which.
+
+An op that was captured with another shape than it really returns is refused where an op after it, which was captured for
+the wrong shape, would compute something else.
 """
 
 import math
@@ -18,6 +21,7 @@ import torch
 from torch import fx
 
 from . import _torch
+from ._errors import CairnError
 from ._real import real_tensors
 
 FIXED = "cairn_fixed"  # key of nodes whose fake results are right and cannot be propagated
@@ -87,6 +91,11 @@ def record(results, operands):
         rows.append([numbers[key], list(value.shape), list(value.stride()), value.storage_offset(),
                      value.untyped_storage().nbytes(), str(value.dtype).removeprefix("torch.")])
     return rows
+
+
+def _shapes(results):
+    """The shapes of results, without dimensions of size 1."""
+    return [[n for n in v.shape if n != 1] for v in tensors_of(results)]
 
 
 def _corrected(results, operands, rows):
@@ -159,27 +168,53 @@ class _Propagator(fx.Interpreter):
     def __init__(self, gm, seen, signature_of, wanted, made):
         super().__init__(gm)
         self.seen, self.signature_of, self.wanted, self.made = seen, signature_of, wanted, made
+        self.extra_traceback = False  # an error of ours is one sentence
         self._given = set()
+        self._reshaped = None  # the first op that really returns another shape, with both shapes
 
     def run_node(self, node):
         if node.op == "placeholder":
             self._separate(node)
         if node.op == "output" or (node.op in ("placeholder", "get_attr") and "val" in node.meta):
             return node.meta.get("val")
+        captured = node.meta.get("val")
         if self.made is not None and self.made.is_right(node):
-            result = node.meta["val"]
+            result = captured
         elif FIXED in node.meta:
-            result = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
+            result = _torch.pytree.tree_map_only(torch.Tensor, self._like, captured)
         else:
-            result = super().run_node(node)
+            result = self._run(node)
         if node.op == "call_function" and node.target is not operator.getitem:
-            operands = values_of(node)
-            rows = self._rows(node, result, operands)
-            if rows is not None and rows != record(result, operands):
-                result = _corrected(result, operands, rows)
+            result = self._correct(node, result, values_of(node))
+        if captured is not None and _shapes(captured) != _shapes(result):
+            self._refuse()
         if node.op != "get_attr" or isinstance(result, torch.Tensor):
             node.meta["val"] = result
         return result
+
+    def _run(self, node):
+        try:
+            return super().run_node(node)
+        except RuntimeError:  # of an operand that has another shape than was captured
+            self._refuse()
+            raise
+
+    def _correct(self, node, result, operands):
+        """The result as it was really seen to lie."""
+        rows = self._rows(node, result, operands)
+        if rows is None or rows == record(result, operands):
+            return result
+        corrected = _corrected(result, operands, rows)
+        for fake, real in zip(tensors_of(result), tensors_of(corrected)):
+            if fake.shape != real.shape and self._reshaped is None:
+                self._reshaped = node, list(fake.shape), list(real.shape)
+        return corrected
+
+    def _refuse(self):
+        if self._reshaped is not None:
+            node, captured, real = self._reshaped
+            raise CairnError(f"op {node.name} ({node.target}) returns a tensor of shape {real}, but this release of PyTorch "
+                             f"captures it as {captured}, so this step cannot be planned")
 
     def _separate(self, node):
         """A result that is returned twice has two gradients, whose fake tensors may be one."""

@@ -537,6 +537,33 @@ class Refused(unittest.TestCase):
         torch._dynamo.reset()
         self.refuse(lambda: torch.compile(model, backend=cairn.backend("1GiB"))(x), "subclass")
 
+    def test_shape(self):
+        """An op that is captured with another shape than it returns, as vector_norm in torch 2.11; the gradient that
+        arrives has the shape that it returns."""
+        with torch.library._scoped_library("cairn_test", "FRAGMENT") as library:
+            library.define("lengths(Tensor x) -> Tensor")
+            library.impl("lengths", lambda x: x.square().sum(-1).sqrt(), "CPU")
+            library.impl("lengths", lambda x: x.new_empty(*x.shape[:-1], 1), "Meta")
+            op = torch.ops.cairn_test.lengths.default
+            library.impl("lengths", lambda x: Lengths.apply(x), "AutogradCPU")
+
+            class Lengths(torch.autograd.Function):
+                @staticmethod
+                def forward(ctx, x):
+                    with torch._C._AutoDispatchBelowAutograd():
+                        return op(x)
+
+                @staticmethod
+                def backward(ctx, gradient):
+                    return gradient.expand(-1, 4)
+
+            def model(x, y):
+                return torch.nn.functional.gelu(op(x * 2)), y.square().mean()
+            x = torch.randn(10, 4, requires_grad=True)
+            self.refuse(lambda: compiled(model, cairn.backend("1GiB"))(x, x),
+                        "op lengths (cairn_test.lengths.default) returns a tensor of shape [10], but this release of "
+                        "PyTorch captures it as [10, 1], so this step cannot be planned")
+
     def test_inductor(self):
         """What Inductor's passes do not take, such as an index by randperm in torch 2.13."""
         model, inputs = small()
