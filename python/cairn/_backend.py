@@ -11,7 +11,7 @@ import warnings
 
 import torch
 
-from . import _absent, _arena, _torch
+from . import _absent, _ahead, _arena, _torch
 from . import _captures
 from . import _chunks
 from . import _compiled
@@ -151,6 +151,17 @@ class Backend:
         words = f"{_costs.origin(device)} {options} {_regions.autocast()} {os.environ.get('CAIRN_CACHE')}"
         return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words)
 
+    def compile_ahead(self, variant):
+        """A callable that runs the forward part of a region and keeps nothing, and the most bytes that it makes."""
+        most = []
+
+        def compile_forward(gm, _):
+            most.append(most_at_once(gm.graph))
+            return boxed(gm)
+        compiled = _torch.aot_autograd(fw_compiler=boxed, bw_compiler=boxed, inference_compiler=compile_forward)
+        with _torch.compile_lock, torch.no_grad():
+            return compiled(variant.region.gm, variant.inputs), max(most, default=0)
+
     # ---- from AOTAutograd ----
 
     def partition(self, gm, joint_inputs, *, num_fwd_outputs, static_lifetime_input_indices=None, **_):
@@ -216,12 +227,11 @@ class Backend:
             variant.plan, variant.planner = plan, planner
         return plan
 
-    @staticmethod
-    def _plan_beside(planner, size, variant):
+    def _plan_beside(self, planner, size, variant):
         """A plan beside what a variant was seen to need outside. Training is under way then, so it goes on with the
         smallest plan where none fits."""
         if variant is None or not (variant.outside or variant.beside):
-            return _distributed.plan(planner, size)
+            return self._plan_first(planner, size, variant)
         try:
             plan = _distributed.plan(planner, size - variant.beside)
         except BudgetError as error:
@@ -230,14 +240,23 @@ class Backend:
         plan.budget = size
         return plan
 
+    def _plan_first(self, planner, size, variant):
+        """The first plan of a variant. If none fits and other graphs may follow, it is refused when all are known."""
+        try:
+            return _distributed.plan(planner, size)
+        except BudgetError as error:
+            if variant is None or _sizes.is_share(self.options.budget) or _ahead.returns_loss(variant.region.gm):
+                raise
+            variant.refusal = error.copy()
+            return _distributed.plan(planner, planner.smallest()[0])
+
     def _compile_forward(self, gm, inputs):
         return freeing(boxed(gm), inputs)
 
     def _compile_without(self, gm, inputs):
         """A graph without gradients runs as it is: a plan could save nothing but intermediate results."""
         budget = self.options.budget
-        share = isinstance(budget, str) and "%" in budget
-        if budget is not None and not self._warned and (self._most or not share):
+        if budget is not None and not self._warned and (self._most or not _sizes.is_share(budget)):
             most = most_at_once(gm.graph)
             self._warned = most > _sizes.parse(budget, self._most)
             if self._warned:

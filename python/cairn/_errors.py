@@ -17,3 +17,7 @@ class BudgetError(CairnError):
     def __init__(self, message: str, smallest: int, op: str | None) -> None:
         super().__init__(message)
         self.smallest, self.op = smallest, op
+
+    def copy(self) -> "BudgetError":
+        """The same error, without the frames in which it was raised, which refer to tensors."""
+        return BudgetError(str(self), self.smallest, self.op)

@@ -25,7 +25,8 @@ class _Refusing(torch.autograd.Function):
         raise CairnError("the gradient of a result that is not the loss is used; leave out loss_only=True")
 
 
-def _has_gradient(node):
+def has_gradient(node):
+    """Whether a result of a module of Dynamo's has a gradient."""
     value = node.meta.get("example_value") if hasattr(node, "meta") else None
     return isinstance(value, torch.Tensor) and value.requires_grad and value.is_floating_point()
 
@@ -37,9 +38,9 @@ def detach_others(gm):
         return gm.meta[PLACES]
     output = gm.graph.output_node()
     results = list(output.args[0])
-    if not any(_has_gradient(r) and r.meta["example_value"].dim() == 0 for r in results):
+    if not any(has_gradient(r) and r.meta["example_value"].dim() == 0 for r in results):
         return None
-    places = [i for i, r in enumerate(results) if _has_gradient(r) and r.meta["example_value"].dim() > 0]
+    places = [i for i, r in enumerate(results) if has_gradient(r) and r.meta["example_value"].dim() > 0]
     with gm.graph.inserting_before(output):
         for i in places:
             results[i] = gm.graph.call_method("detach", (results[i],))

@@ -172,11 +172,11 @@ class Planner:
     def budget_bytes(self, budget, most=None):
         """A budget in the user's form as bytes for a plan; a share is one of `most`, or of what the step needs."""
         whole = None
-        if isinstance(budget, str) and "%" in budget:
-            whole = (self.none_peak() if most is None else most) + self._beside()
-        return _sizes.parse(budget, whole) - self._beside()
+        if _sizes.is_share(budget):
+            whole = (self.none_peak() if most is None else most) + self.beside()
+        return _sizes.parse(budget, whole) - self.beside()
 
-    def _beside(self):
+    def beside(self):
         """What counts against a budget besides the plan."""
         return self.reserve + (self.present_bytes() if self.options.total else 0)
 
@@ -243,7 +243,7 @@ class Planner:
         return self.needs(self._tightest), self._tightest_op
 
     def _refusal(self, size):
-        beside = self._beside()
+        beside = self.beside()
         smallest, op = self.smallest()
         smallest += beside
         message = (f"no plan fits into {size + beside} bytes: the smallest possible budget is {smallest} "

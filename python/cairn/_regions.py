@@ -11,7 +11,7 @@ import sys
 
 import torch
 
-from . import _torch
+from . import _ahead, _torch
 from ._errors import CairnError
 
 
@@ -46,10 +46,10 @@ class Region:
         if variant is None:
             variant = self._make(inputs)
         steps, watch = self.backend.steps, self.backend.watch
-        steps.enter(variant)
-        if not steps.several:
+        refusal = steps.enter(variant)
+        if not steps.several and refusal is None:
             watch.enter(variant)
-        results = variant.call(*inputs)
+        results = variant.call(*inputs) if refusal is None else _ahead.run(variant.ahead()[0], inputs, self.gm, refusal)
         if variant.plan is not None and variant.plan.joint.absent:
             _torch.pass_no_zeros(results)
         steps.leave(variant, results)
@@ -103,6 +103,15 @@ def _fake(inputs, free=()):
             else _torch.symbolic(mode, x, f"integer_{i}") if i in free else x for i, x in enumerate(inputs)]
 
 
+def _without_memory(inputs):
+    """The inputs of a capture with fake tensors in place of those that are no parameters: to refer to an activation would
+    keep its memory, and the graph of autograd that has made it."""
+    if not any(type(x) is torch.Tensor for x in inputs):
+        return inputs
+    mode = _torch.FakeTensorMode()
+    return [mode.from_tensor(x, static_shapes=True) if type(x) is torch.Tensor else x for x in inputs]
+
+
 class Surroundings:
     """What else a capture depends on: which of its inputs have gradients (people freeze parameters for some calls), and
     autocast around it. A later capture of the same graph must find them as they were."""
@@ -145,13 +154,25 @@ class Variant:
         self.plan = self.planner = self.text = None
         self.outside = self.beside = 0  # bytes outside the region: between its two parts, and all the time
         self.exhausted = False  # whether no plan leaves enough room for them
+        self.refusal = None  # the error of a region that does not fit alone
+        self.smallest = False  # whether it was given its smallest plan, as one region of several
+        self._ahead = None
         self.whole = not region.backend.steps.several  # whether it was all of the model when it was captured first
         self._surroundings = Surroundings(inputs)
         self._compile(real)
+        self.inputs = _without_memory(inputs)  # for later captures
+        self._surroundings = Surroundings(self.inputs)
 
     def _compile(self, real=()):
         with self._surroundings.restored():
             self.call = self.region.backend.compile_variant(self, real)
+
+    def ahead(self):
+        """A callable that keeps nothing for the backward part, and the most bytes that it makes."""
+        if self._ahead is None:
+            with self._surroundings.restored():
+                self._ahead = self.region.backend.compile_ahead(self)
+        return self._ahead
 
     def replace(self, plan):
         """Use another plan from now on."""

@@ -25,6 +25,11 @@ def parse(size: int | float | str, whole: int | None = None) -> int:
     return int(number * _UNITS[unit.upper()])
 
 
+def is_share(budget: object) -> bool:
+    """Whether a budget is a share of what a step needs."""
+    return isinstance(budget, str) and "%" in budget
+
+
 def show(size: int) -> str:
     """4.00 GiB"""
     if size < 1024:

@@ -1,6 +1,7 @@
 """Steps of several graphs: one budget for all of them, and for what runs between them.
 
-    first step    every region has its smallest plan, and its calls are noted
+    first step    every region has its smallest plan, and its calls are noted. If these do not fit, it runs ahead to its
+                  backward part, and is refused there, when all of its calls are known (_ahead.py)
     second step   the same again, and what the allocator has in use is measured: what the plans do not explain is what
                   runs outside the regions, which is noted for every place of the step (_room.py)
     third step    one choice among plans of all regions: the fastest ones that fit together, and beside that
@@ -15,7 +16,7 @@ import weakref
 
 import torch
 
-from . import _distributed, _optimizers, _sizes, _torch
+from . import _ahead, _distributed, _optimizers, _sizes, _torch
 from . import _library as lib
 from ._errors import BudgetError, CairnError
 from ._peak import Peak, busy, inside_backward, running
@@ -35,6 +36,9 @@ class Steps:
         self.several = self.settled = False
         self.went_back = False
         self.last = {}  # by thread: the region that ran last, and what is alive as long as its backward part may run
+        self._returned = {}  # by the number of a call what it has returned, until plans are chosen
+        self._noted = []  # calls of all steps until plans are chosen
+        self._ahead = set()  # the numbers of calls that keep nothing for a backward part, because they do not fit
         self.now, self._alive = [], []  # the calls of the step that runs, and what is alive as long as they hold tensors
         self.peak = None  # what counts in it
         self._ids, self._count, self._moments = [], 0, []  # of these calls; what of them begins and ends, in this order
@@ -55,18 +59,20 @@ class Steps:
     # ---- the regions of a step ----
 
     def enter(self, variant):
-        """A region is about to run."""
+        """A region is about to run. A function that makes an error if its step does not fit: it must run ahead."""
         if self.several and variant.plan is not None:
             self._refuse_threads()
         if not torch.is_grad_enabled():
             self._pause()
-            return
+            return None
         if variant.plan is None:
-            return
+            return None
         if not self.several:
             self._look_for_several()
-        if not self.several or (self.options.budget is None and self.settled):
-            return
+        if not self.several:
+            return self._alone(variant)
+        if self.options.budget is None and self.settled:
+            return None
         if not self.calls and self.options.budget is not None:
             _optimizers.before_step(self._pause)
             _optimizers.after_step(self._after_optimizer)
@@ -75,15 +81,58 @@ class Steps:
         self._forget_dead()
         if not self.now:
             self._begin_step()
+        self._make_small(variant)
         self.now.append(variant)
         self._alive.append(_always)
         self._count += 1
         self._ids.append(self._count)
         self._note(FORWARD, self._count)
         self.went_back = False
-        if not self.calls and self.options.budget is not None and not _is_share(self.options.budget):
-            size = variant.planner.budget_bytes(self.options.budget)
-            self._refuse_more(self.now, [way_of(call, call.plan) for call in self.now], size)
+        return self._run_ahead()
+
+    # ---- steps that do not fit: _ahead.py ----
+
+    def _alone(self, variant):
+        """For a region that may be the first of several."""
+        if variant.refusal is None:
+            return None
+        size = variant.planner.budget_bytes(self.options.budget)
+        if variant.ahead()[1] > size:
+            raise variant.refusal.copy()
+        return lambda: self._refusal() if self.several else variant.refusal.copy()
+
+    def _run_ahead(self):
+        """Whether the last call must run ahead, as enter() says it: if the calls do not fit, or one before ran ahead."""
+        if self.settled or self.options.budget is None or _sizes.is_share(self.options.budget):
+            return None
+        size = self._planner(self.now).budget_bytes(self.options.budget)
+        if not self._ahead.intersection(self._ids) and _needed_by(self.now) <= size:
+            return None
+        self._drop()
+        held = sum(returned.bytes() for returned in self._returned.values())
+        if held + self.now[-1].ahead()[1] > size:
+            raise self._refusal("; the graphs that follow are not known yet")
+        return self._refusal
+
+    def _drop(self):
+        """From now on nothing is kept for the backward part of this step, which is refused."""
+        nodes = [alive() for alive, call in zip(self._alive[:-1], self._ids) if call not in self._ahead]
+        _torch.clear_saved([node for node in nodes if node is not None])
+        self._ahead.update(self._ids)
+
+    def _refusal(self, more=""):
+        """The error for a step that is known so far, and that nobody goes on with."""
+        steps, size = [*self._noted, self.now], self._planner(self.now).budget_bytes(self.options.budget)
+        self.now, self._alive, self._ids, self.went_back = [], [], [], False
+        self._ahead.clear()
+        self._returned.clear()
+        return max((self._error(calls, size, more=more) for calls in steps), key=lambda error: error.smallest)
+
+    def _make_small(self, variant):
+        """Until plans are chosen every region has its smallest one. It may have been taken for a whole step before."""
+        if self.options.budget is not None and not self.settled and not variant.smallest:
+            variant.smallest = True
+            variant.replace(_distributed.plan(variant.planner, variant.planner.smallest()[0]))
 
     def _note(self, kind, call):
         """A part of a call begins or ends."""
@@ -93,6 +142,8 @@ class Steps:
 
     def go_back(self, variant):
         """The backward part of a region begins. What comes after the whole backward pass is no part of the step."""
+        if self._ahead.intersection(self._ids):
+            raise self._refusal()
         self.went_back = True
         self._note_backward(BACKWARD, variant)
         if self.peak is not None and not self._will_end:
@@ -129,9 +180,11 @@ class Steps:
             return
         if not self.several:
             self.went_back = False
-            self.last[threading.get_ident()] = variant, _backward_of(results)
+            self.last[threading.get_ident()] = variant, _backward_of(results), _ahead.Returned(results)
         elif self._alive:
             self._alive[-1] = _backward_of(results)
+            if not self.settled:
+                self._returned[self._ids[-1]] = _ahead.Returned(results)
             self._note(FORWARD_END, self._ids[-1])
 
     def _forget_dead(self):
@@ -143,16 +196,17 @@ class Steps:
     def _look_for_several(self):
         """Where blocks are compiled one by one, each looks like a whole step, and has the whole budget. They are several
         if one begins while another holds tensors for its backward part."""
-        variant, alive = self.last.get(threading.get_ident(), (None, lambda: None))
+        variant, alive, returned = self.last.get(threading.get_ident(), (None, lambda: None, None))
         if self.went_back or alive() is None:
             return
         self.several = True
         self.now.append(variant)
         self._alive.append(alive)
         self._ids.append(0)
-        if self.options.budget is not None:
-            planner = variant.planner
-            variant.replace(_distributed.plan(planner, planner.smallest()[0]))
+        self._returned[0] = returned
+        if variant.refusal is not None:
+            self._ahead.add(0)
+        self._make_small(variant)
 
     # ---- measuring: from one step of the optimiser to the next, which is no part of it ----
 
@@ -227,8 +281,11 @@ class Steps:
     def _end_step(self):
         """All calls of a step are known, and its peak."""
         calls, ids, self.now, self._alive, self._ids = self.now, self._ids, [], [], []
+        self._returned.clear()
         self.went_back, self._idle = False, 0
         found = self._found(calls, ids)
+        if not self.settled and calls not in self._noted:
+            self._noted.append(calls)
         if not self.calls:
             self.calls = calls
             self._choose_again = self.options.budget is None
@@ -323,7 +380,12 @@ class Steps:
     def _size_for(self, calls):
         """The budget in bytes; a share is one of the largest step."""
         most = self._needs(calls, self._kept, [way_of(v, self._plans[v][-1]) for v in calls])
-        return calls[0].planner.budget_bytes(self.options.budget, most)
+        return self._planner(calls).budget_bytes(self.options.budget, most)
+
+    @staticmethod
+    def _planner(calls):
+        """That of the call for which libraries keep the most."""
+        return max((v.planner for v in calls), key=lambda planner: planner.reserve)
 
     def _choose(self, calls, ways):
         rows = zip(ways, left_by_later(ways), map(self._kept.of, self._keys(calls)))
@@ -334,12 +396,19 @@ class Steps:
             return [0] * len(ways)
 
     def _refuse_more(self, calls, ways, size):
-        least = self._needs(calls, self._kept, ways)
-        if least > size:
-            outside = least - needed(ways)
-            beside = f", {outside} of them for what runs outside the graphs" if outside else ""
-            raise BudgetError(f"no plan fits into {size} bytes: the {len(ways)} graphs of this step need "
-                              f"{least} bytes or more together{beside}", least, None)
+        if self._needs(calls, self._kept, ways) > size:
+            raise self._error(calls, size, ways)
+
+    def _error(self, calls, size, ways=None, more=""):
+        """The refusal of a step."""
+        ways = ways or [way_of(v, v.plan) for v in calls]
+        least, beside = self._needs(calls, self._kept, ways), self._planner(calls).beside()
+        outside = least - needed(ways)
+        rest = f", {outside} of them for what runs outside the graphs" if outside else ""
+        who = "the graph of this step needs" if len(ways) == 1 else f"the {len(ways)} graphs of this step need"
+        together = " together" if len(ways) > 1 else ""
+        return BudgetError(f"no plan fits into {size + beside} bytes: {who} {least + beside} bytes or more{together}{rest}"
+                           f"{more}", least + beside, None)
 
 
 def _always():
@@ -356,10 +425,6 @@ def _backward_of(results):
             return weakref.ref(own)
         nodes = [n for node in nodes for n, _ in node.next_functions]
     return lambda: None
-
-
-def _is_share(budget):
-    return isinstance(budget, str) and "%" in budget
 
 
 def _plans(planner):

@@ -261,6 +261,32 @@ def pass_no_zeros(results: Any) -> None:
         todo = [following for node in todo if node is not None for following, _ in node.next_functions]
 
 
+_UNCHECKED = "_tensors_no_vc_check"  # what AOTAutograd keeps beside the tensors that autograd looks after
+
+
+class _Clearing(torch.autograd.Function):
+    """Its backward pass clears what other nodes have saved: PyTorch does that only inside of one."""
+
+    @staticmethod
+    def forward(ctx: Any, _: Any, nodes: Any) -> Any:
+        ctx.nodes = nodes
+        return torch.zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        for node in ctx.nodes:
+            node.maybe_clear_saved_tensors()
+            if hasattr(node, _UNCHECKED):
+                setattr(node, _UNCHECKED, [])
+        return None, None
+
+
+def clear_saved(nodes: Any) -> None:
+    """Free what backward parts of captured graphs have saved; they cannot run any more."""
+    with torch.enable_grad():
+        _Clearing.apply(torch.zeros((), requires_grad=True), nodes).backward()
+
+
 def schema_of(target: Any) -> Any:
     """The schema of an op; None of a function that is no op."""
     return getattr(target, "_schema", None)

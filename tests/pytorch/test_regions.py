@@ -247,6 +247,93 @@ class Several(unittest.TestCase):
         self.assertTrue(any("a step is divided into" in str(w.message) for w in seen))
 
 
+class Body(nn.Module):
+    """Returns no loss."""
+
+    def __init__(self, given, width, results):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(given, width), nn.GELU(), nn.Linear(width, width), nn.GELU(),
+                                    nn.Linear(width, results))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def with_breaks(backend):
+    model = Net({0, 1, 2, 3, 4}, 6)
+    call, optimizer = torch.compile(model, backend=backend), torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step():
+        call(torch.randn(ROWS, WIDTH)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return step, model
+
+
+def adversaries(backend):
+    maker, critic = Body(8, WIDTH, WIDTH), Body(WIDTH, 4 * WIDTH, 1)
+    make, judge = torch.compile(maker, backend=backend), torch.compile(critic, backend=backend)
+    both = torch.optim.SGD(maker.parameters(), lr=0.01), torch.optim.SGD(critic.parameters(), lr=0.01)
+
+    def step():
+        noise = torch.randn(ROWS, 8)
+        (judge(make(noise).detach()).mean() - judge(torch.randn(ROWS, WIDTH)).mean()).backward()
+        both[1].step()
+        both[1].zero_grad()
+        judge(make(noise)).mean().neg().backward()
+        both[0].step()
+        both[0].zero_grad()
+    return step, nn.ModuleList([maker, critic])
+
+
+class Ahead(unittest.TestCase):
+    """A step that does not fit runs on to its backward pass, so that the refusal knows all of its graphs."""
+
+    def check(self, script, budget):
+        """Two refusals at most, nothing updated and never more memory than the budget."""
+        for refusals in range(4):
+            torch._dynamo.reset()
+            torch.manual_seed(1)
+            step, model = script(cairn.backend(budget))
+            before = [p.detach().clone() for p in model.parameters()]
+            try:
+                for _ in range(4):
+                    step()
+                break
+            except cairn.BudgetError as error:
+                self.assertGreater(error.smallest, budget)
+                smallest = error.smallest
+            if not refusals:
+                self.assertTrue(same(before, [p.detach() for p in model.parameters()]))
+                self.assertTrue(all(p.grad is None for p in model.parameters()))
+                self.assertLessEqual(allocator_peak(lambda: self.assertRaises(cairn.BudgetError, step)), budget)
+            budget = smallest
+        self.assertLessEqual(refusals, 2)
+
+    def test_breaks(self):
+        self.check(with_breaks, 10 * ROWS * WIDTH * 4)
+
+    def test_adversaries(self):
+        self.check(adversaries, 10 * ROWS * WIDTH * 4)
+
+    def test_without_backward(self):
+        """Calls without a backward pass are not refused, and their values are right."""
+        torch.manual_seed(1)
+        model, x = Body(WIDTH, 4 * WIDTH, WIDTH), torch.randn(ROWS, WIDTH)
+        torch._dynamo.reset()
+        found = torch.compile(model, backend=cairn.backend(9 * ROWS * WIDTH * 4))(x)
+        self.assertTrue(same(model(x).detach(), found.detach()))
+        with self.assertRaisesRegex(cairn.BudgetError, "the smallest possible budget is"):
+            found.sum().backward()
+
+    def test_at_once(self):
+        """If not even the forward part fits, the refusal comes at once."""
+        torch._dynamo.reset()
+        call, x = torch.compile(Net({0, 1}), backend=cairn.backend(ROWS * WIDTH * 4)), torch.randn(ROWS, WIDTH)
+        with self.assertRaisesRegex(cairn.BudgetError, "the graphs that follow are not known yet"):
+            call(x)
+
+
 class Later(unittest.TestCase):
     """Steps that take more than the first ones."""
 
