@@ -11,6 +11,9 @@ So nothing need be known about the use of a result. If its gradient arrives, the
 it is memory that the caller's own ops allocated outside of the step. This is done where one result is a number, the loss,
 and the gradient is added to something that only this addition reads. Other gradients are planned, and are zeros if
 nobody gives them.
+
+In mode "compiled" x is a result of its group (_groups.py), and what follows is in other groups, which read it from memory,
+where the gradient has been added.
 """
 
 import operator
@@ -21,7 +24,7 @@ from torch import fx
 from ._geometry import is_strided, is_tangent, key_of, makes_storage, place_of, tensors_of
 from ._joint import ABSENT, Parts, is_effect, is_random
 
-ADDED = "cairn_added"  # key of an op: nodes to which gradients are added after it, with these and the views of them
+ADDED = "cairn_added"  # key of an op: nodes to which gradients are added after it, with these and the calls that view them
 
 aten = torch.ops.aten
 
@@ -47,7 +50,8 @@ def leave_out(gm, num_fwd_outputs):
         if op is not None and other in of_loss and _fits(other, add.args, add):
             tangent.meta[ABSENT] = True
             later = [(other, *rest) for _, *rest in add.meta.get(ADDED, ())]  # what was to be added to the sum
-            op.meta[ADDED] = [*op.meta.get(ADDED, ()), (other, tangent, views), *later]
+            calls = tuple((view.target, view.args[1:], view.kwargs) for view in views)
+            op.meta[ADDED] = [*op.meta.get(ADDED, ()), (other, tangent, calls), *later]
             add.replace_all_uses_with(other)
             for node in [add, *reversed(views)]:
                 gm.graph.erase_node(node)
@@ -101,12 +105,10 @@ def _fits(value, operands, result):
 
 
 def adder(views):
-    """A function that adds a gradient to a value, if it is there."""
-    calls = [(node.target, node.args[1:], node.kwargs) for node in views]
-
+    """A function that adds a gradient to a value, if it is there. `views` are the calls that make it one like the value."""
     def add_arrived(value, gradient):
         if gradient is not None:
-            for target, arguments, keywords in calls:
+            for target, arguments, keywords in views:
                 gradient = target(gradient, *arguments, **keywords)
             value.add_(gradient)
     return add_arrived

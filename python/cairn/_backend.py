@@ -41,7 +41,7 @@ def capture(gm, num_fwd_outputs, options, together=True, extend=None, whole=True
     mode "compiled", see there."""
     learn = _learning(options) if together else _costs.learn
     if options.mode == "compiled":
-        return _compiled.capture(gm, num_fwd_outputs, options, learn, keep)
+        return _compiled.capture(gm, num_fwd_outputs, options, learn, whole, keep)
     gm.graph.eliminate_dead_code()
     gm.graph = _torch.fx_graph_cse(gm.graph)
     gm.recompile()
@@ -148,7 +148,8 @@ class Backend:
         tensors = [x for x in variant.inputs if isinstance(x, torch.Tensor)]
         device = next((x.device for x in tensors if x.device.type != "cpu"), torch.device("cpu"))
         options = [getattr(self.options, name) for name in ("chunks", "loss_only", "costs")]
-        words = f"{_costs.origin(device)} {options} {_regions.autocast()} {os.environ.get('CAIRN_CACHE')}"
+        options += [variant.whole, _regions.autocast(), os.environ.get("CAIRN_CACHE")]
+        words = f"{_costs.origin(device)} {options}"
         return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words)
 
     def compile_ahead(self, variant):

@@ -69,15 +69,16 @@ class _Data:
 
     def graph(self, graph):
         places = {node: place for place, node in enumerate(graph.nodes)}
-        number = lambda value: _Node(places[value]) if isinstance(value, fx.Node) else value
-        return [(node.op, self._target(node), *fx.node.map_aggregate((node.args, node.kwargs), number), node.name,
-                 self.value(node.meta.get("val")), fx.node.map_aggregate(_meta_of(node), number)) for node in graph.nodes]
 
-    def _target(self, node):
-        if isinstance(node.target, _compiled.Kernel):
-            self.kernels[node.target.__name__] = node.target
-            return _Kernel(node.target.__name__)
-        return _Op(_torch.name_of_op(node.target)) if isinstance(node.target, _torch.OpOverload) else node.target
+        def plain(value):
+            if isinstance(value, fx.Node):
+                return _Node(places[value])
+            if isinstance(value, _compiled.Kernel):
+                self.kernels[value.__name__] = value
+                return _Kernel(value.__name__)
+            return _Op(_torch.name_of_op(value)) if isinstance(value, _torch.OpOverload) else value
+        return [(node.op, node.name, *fx.node.map_aggregate((node.target, node.args, node.kwargs, _meta_of(node)), plain),
+                 self.value(node.meta.get("val"))) for node in graph.nodes]
 
     def value(self, value):
         leaves, form = _torch.pytree.tree_flatten(value)
@@ -124,16 +125,14 @@ class _Made:
         graph, nodes = fx.Graph(), []
 
         def back(value):
-            return nodes[value.number] if isinstance(value, _Node) else value
-
-        def found(target):
-            if isinstance(target, _Kernel):
-                return kernels[target.name]
-            return _torch.op_named(target.name) if isinstance(target, _Op) else target
-        for op, target, args, kwargs, name, _, _ in rows:
-            args, kwargs = fx.node.map_aggregate((args, kwargs), back)
-            nodes.append(graph.create_node(op, found(target), args, kwargs, name=name))
-        for node, (*_, value, meta) in zip(nodes, rows):  # which may name later nodes
+            if isinstance(value, _Node):
+                return nodes[value.number]
+            if isinstance(value, _Kernel):
+                return kernels[value.name]
+            return _torch.op_named(value.name) if isinstance(value, _Op) else value
+        for op, name, target, args, kwargs, _, _ in rows:
+            nodes.append(graph.create_node(op, *fx.node.map_aggregate((target, args, kwargs), back), name=name))
+        for node, (*_, meta, value) in zip(nodes, rows):  # which may name later nodes
             node.meta = dict(fx.node.map_aggregate(meta, back), val=self.value(value))
         return graph
 

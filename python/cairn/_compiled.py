@@ -13,7 +13,7 @@ import operator
 import torch
 from torch import fx
 
-from . import _chunks, _costs, _embedding, _slopes, _torch
+from . import _absent, _chunks, _costs, _embedding, _slopes, _torch
 from . import _inductor, _merges, _pairs, _pools, _rows, _shared, _slices
 from . import _library as lib
 from ._geometry import FIXED, Made, key_of, packet, propagate, tensors_of
@@ -333,18 +333,32 @@ class _Fused:
         output = self.grouping.output
         new = self.graph.output(_torch.pytree.tree_map_only(fx.Node, self._value, output.args[0]))
         new.meta = dict(output.meta)
+        self._add_gradients()
         self.graph.eliminate_dead_code()
         self.graph.lint()
         return fx.GraphModule(self.gm, self.graph)
 
+    def _add_gradients(self):
+        """Gradients that may be absent are added after the kernel, or the op, that makes the value: _absent.py."""
+        added = {}
+        for node in self.grouping.nodes:
+            for value, tangent, views in node.meta.get(_absent.ADDED, ()):
+                maker = new = self._value(value)
+                while maker.target is operator.getitem or getattr(maker.target, "is_view", False):
+                    maker = maker.args[0]
+                added.setdefault(maker, []).append((new, self._value(tangent), views))
+        for maker, entries in added.items():
+            maker.meta[_absent.ADDED] = entries
+
 
 # ---- capturing ----
 
-def capture(gm, num_fwd_outputs, options, learn, keep=None):
+def capture(gm, num_fwd_outputs, options, learn, whole=True, keep=None):
     """The joint graph as storages and ops, an op being a kernel or what runs as it is, with its costs, which `learn`
-    measures. `keep` gets the graph of kernels, with which finish() can go on in another process."""
+    measures. `whole`: it is all that is captured of the model. `keep` gets the graph of kernels, with which finish() can go
+    on in another process."""
     table = _table_for(gm, num_fwd_outputs, options)
-    fused = _divided(gm, num_fwd_outputs, table, learn)
+    fused = _divided(gm, num_fwd_outputs, table, learn, whole)
     if keep is not None:
         keep(fused, num_fwd_outputs)
     return _finished(fused, num_fwd_outputs, options, table, learn)
@@ -365,7 +379,7 @@ def _table_for(gm, num_fwd_outputs, options):
     return table
 
 
-def _divided(gm, num_fwd_outputs, table, learn):
+def _divided(gm, num_fwd_outputs, table, learn, whole):
     """The graph of kernels. What runs as it is is tried first, so that kernels are compiled for results as they really
     are."""
     refuse(gm)
@@ -393,6 +407,9 @@ def _divided(gm, num_fwd_outputs, table, learn):
         learn(gm, table, device, alignment_of(device), runs_as_it_is)
         if _shared.drop_copies(gm.graph, shared):
             propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
+    if whole and _absent.leave_out(gm, num_fwd_outputs):
+        propagate(gm, table.results, _costs.signature_of, runs_as_it_is, made)
+        learn(gm, table, device, alignment_of(device), runs_as_it_is)
     measure = lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True)
     grouping = _merges.grouped(lambda apart: Grouping(gm, num_fwd_outputs, device, apart), kernel_of,
                                lambda merged, asked: _measure_both(_Fused(gm, merged).module(), asked, table, measure))

@@ -17,6 +17,7 @@ import torch
 from torch import fx
 
 from . import _rows, _torch
+from ._absent import ADDED
 from ._geometry import key_of, packet, tensors_of
 from ._joint import EARLY
 
@@ -183,9 +184,16 @@ class Grouping:
         for n in self.fused:
             if self._solo(n):
                 self.realised |= {n} | {r for r in self.reads[n] if packet(r) not in _INSIDE}
+        self._added = self._find_added() & self.fused
+        self.realised |= self._added
         self._alone = self._joined(values)
         self.realised |= self._alone
         self._realise_where_cheaper(values)
+
+    def _find_added(self):
+        """Values to which a gradient is added if it arrives. What reads them must neither compute them again nor be in one
+        group with them."""
+        return {self.owner[value] for node in self.nodes for value, *_ in node.meta.get(ADDED, ())}
 
     def _joined(self, values):
         """Gradients that are made of a concatenation and that several kernels read, the last ones before their ways part, or
@@ -314,7 +322,7 @@ class Grouping:
 
     def _follows(self, value, leaves, depth):
         """Whether a value can be computed again from `leaves`, or from what can, `depth` times."""
-        return (value in self.fused and not self._reduces(value) and not self._solo(value)
+        return (value in self.fused and not self._reduces(value) and not self._solo(value) and value not in self._added
                 and all(n in leaves or depth > 1 and self._follows(n, leaves, depth - 1)
                         for n in self.large(self._leaves[value], self._bytes[value])))
 
@@ -460,7 +468,7 @@ class Grouping:
             shared = [n for n in p.leaves if n.meta["val"].numel() * SMALL > p.domain]
             near = {g: True for n in p.outs + shared for g in self.readers.get(n, ()) if isinstance(g, Group)}
             for c in sorted(near, key=self.at.get) if p in self.at else ():
-                apart = c is p or c.backward != p.backward or c.solo or p.solo
+                apart = c is p or c.backward != p.backward or c.solo or p.solo or self._adds_between(p, c)
                 if apart or p not in self.at or c not in self.at or not rule(p, c):
                     continue
                 asks = self._is_question(p, c)
@@ -469,6 +477,10 @@ class Grouping:
                     joined.asked |= asks
                     grown[joined] = True
         return [g for g in grown if g in self.at]
+
+    def _adds_between(self, a, b):
+        """Whether one group reads a value of the other to which a gradient is added."""
+        return any(n in self._added and self.group_of.get(n) in (a, b) for n in a.leaves + b.leaves)
 
     def _drop_unread(self):
         """Values that only their own group reads are not realised; a group without results is gone."""

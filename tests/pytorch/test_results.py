@@ -1,16 +1,18 @@
 """What a step returns, and what its caller does with that: results besides the loss whose gradients are used always,
 sometimes or never, several losses, several backward passes, hooks. At no budget and at the smallest one the gradients are
-bitwise those of aot_eager. (In eager execution a hook on a result sees more: what the loss inside adds.)"""
+bitwise those of aot_eager. (In eager execution a hook on a result sees more: what the loss inside adds.) In mode
+"compiled" they are those of the step in which all gradients are planned."""
 
 import unittest
 import warnings
+from unittest import mock
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import cairn
-from cairn import _backend
+from cairn import _absent, _backend
 from common import compiled, same
 from everyday import Step
 from replay import share_costs
@@ -155,6 +157,52 @@ class Results(unittest.TestCase):
                 self.assertTrue(same(expected, trained(make, free)))
                 planner = _backend.planner_for(free.plans[0].joint, _backend.Options())
                 self.assertTrue(same(expected, trained(make, cairn.backend(planner.smallest()[0]))))
+
+
+class Head(nn.Module):
+    """Returns its loss and its logits, as language models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layer, self.head = nn.Embedding(1000, 16), nn.Linear(16, 16), nn.Linear(16, 1000, bias=False)
+
+    def forward(self, tokens):
+        logits = self.head(F.gelu(self.layer(self.words(tokens))))
+        return F.cross_entropy(logits.view(-1, 1000), tokens.view(-1)), logits
+
+
+def planned():
+    """All gradients of results are planned."""
+    return mock.patch.object(_absent, "leave_out", lambda *_: False)
+
+
+class Compiled(unittest.TestCase):
+    def test_cases(self):
+        for name, make in CASES.items():
+            with self.subTest(name):
+                with planned():
+                    expected = trained(make, cairn.backend(mode="compiled"))
+                free = cairn.backend(mode="compiled")
+                self.assertTrue(same(expected, trained(make, free)))
+                for arena in (False, True):
+                    planner = _backend.planner_for(free.plans[0].joint, _backend.Options(mode="compiled", arena=arena))
+                    tight = cairn.backend(planner.smallest()[0], mode="compiled", arena=arena and "two_" not in name)
+                    self.assertTrue(same(expected, trained(make, tight)), f"arena {arena}")
+
+    def least(self, **options):
+        torch.manual_seed(0)
+        planner = _backend.planner_of(Head(), (torch.randint(0, 1000, (2, 32)),),
+                                      _backend.Options(mode="compiled", chunks=1, **options))
+        return planner.smallest()[0], len(planner.joint.absent)
+
+    def test_memory(self):
+        """A gradient that nobody uses takes no memory: no more is needed than with loss_only=True."""
+        logits = 2 * 32 * 1000 * 4
+        least, absent = self.least()
+        self.assertEqual(absent, 1)
+        self.assertEqual(least, self.least(loss_only=True)[0])
+        with planned():
+            self.assertGreaterEqual(self.least()[0], least + logits)
 
 
 if __name__ == "__main__":
