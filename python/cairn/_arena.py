@@ -27,7 +27,7 @@ SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
 SMALLEST = 3  # plans of which the one with the smallest arena counts
 MOVES = 64  # of tensors out of the arena
-LOST = 50  # of this many bytes the allocator may lose one, in gaps
+LOST = 50  # of this many allocated bytes the allocator may lose one, in gaps
 LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
 LAUNCH = 2000  # nanoseconds of a copy, about, besides those of its bytes
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
@@ -45,9 +45,10 @@ class Layout:
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
     long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
-    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer."""
+    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
+    has lost before the step, less what it may."""
 
-    def __init__(self, joint, solution, alignment, kept, tight=False, copies=0):
+    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
         self.copies = ALL if tight else copies
         self.copied, self._kept = set(), kept
@@ -57,6 +58,8 @@ class Layout:
         self._lay()
         self.without_gaps = self.bytes + self.beside
         self.taken, self.behind = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0)
+        self.least = least_allocated(self.taken + lost)
+        self.behind = max(self.behind, self._reserved_more())
         self.beside = max(self.beside, self.behind)
         self.total = self.bytes + self.beside
         self.copied &= self.placed.keys()
@@ -195,6 +198,13 @@ class Layout:
         lives += [(size, i, i) for i, size in enumerate(self.workspace) if size]
         return _heap.taken(self.bytes, lives, steps)
 
+    def _reserved_more(self):
+        """The bytes that are reserved behind the arena so that the allocator takes little more than what is allocated at
+        most: as many as that needs of those that it takes behind the arena anyway."""
+        arena = self.bytes if self.bytes > _heap.SMALL else 0
+        there = _heap.whole_units(arena + self.behind) - arena
+        return min(self._rounded(max(self.least - self.bytes, 0)), there)
+
     def _taken(self):
         """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
         taken = list(self.workspace)
@@ -226,6 +236,11 @@ class Layout:
                 live[i] -= size
                 beside[i] += size
         return max(live) + max(beside) + extra, inside, beside
+
+
+def least_allocated(taken):
+    """What must be allocated at most so that the allocator, which takes `taken` bytes, has not lost too much."""
+    return taken - taken // (LOST + 1)
 
 
 def is_handed(op):
@@ -285,7 +300,8 @@ class ArenaPlanner(Planner):
             return solution
         known, key = solution.__dict__.setdefault("laid", {}), tuple(options.items())
         if key not in known:
-            known[key] = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, **options))
+            lost = self._lost - self._present // LOST
+            known[key] = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, lost, **options))
         return known[key]
 
     def _fitted(self, solution, size, tight):
@@ -302,8 +318,7 @@ class ArenaPlanner(Planner):
     def needs(self, solution):
         """The smallest budget: the allocator may take a little more than that, for the step and for what was there."""
         layout = self._laid(solution).layout
-        taken = layout.taken + self._lost - self._present // LOST
-        return max(layout.total, taken - taken // (LOST + 1))
+        return max(layout.total, layout.least)
 
     def _wrap(self, solution, algorithm, budget, seconds):
         laid = self._laid(solution)

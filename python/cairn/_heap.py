@@ -13,6 +13,11 @@ SMALL = 1 << 20  # tensors up to this size are in memory of their own
 UNITS = {True: 2 << 20, False: 20 << 20}  # it takes memory by so many bytes; for small ones and for others
 
 
+def whole_units(size):
+    """What the allocator has taken of memory for large tensors that reaches up to an address."""
+    return -(-size // UNITS[False]) * UNITS[False]
+
+
 class _Pool:
     def __init__(self, small):
         self._unit = UNITS[small]
