@@ -229,11 +229,14 @@ class Keeper:
         """Note a step that was captured."""
         try:
             self._step = Step(gm, num_fwd_outputs)
-        except (Unkept, pickle.PicklingError, AttributeError, KeyError, TypeError):  # a node that is gone, a local function
-            self._step = None
+        except (Unkept, pickle.PicklingError, AttributeError, KeyError, RuntimeError, TypeError):
+            self._step = None  # a local function, a node that is gone, an object of C++
 
     def _compiler(self, backward):
-        return lambda gm, inputs: Part(self._step, backward, self._compile[backward](gm, inputs))
+        def compile_part(gm, inputs):
+            _torch.allow_second_backward()
+            return Part(self._step, backward, self._compile[backward](gm, inputs))
+        return compile_part
 
     def found(self, part, inputs):
         """A callable for a part of a step that is in the cache."""

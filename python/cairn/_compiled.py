@@ -347,6 +347,8 @@ class _Fused:
                 while maker.target is operator.getitem or getattr(maker.target, "is_view", False):
                     maker = maker.args[0]
                 added.setdefault(maker, []).append((new, self._value(tangent), views))
+        for node in self.graph.nodes:
+            node.meta.pop(_absent.ADDED, None)  # of the node that it was copied from
         for maker, entries in added.items():
             maker.meta[_absent.ADDED] = entries
 

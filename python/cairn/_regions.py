@@ -49,9 +49,12 @@ class Region:
         refusal = steps.enter(variant)
         if not steps.several and refusal is None:
             watch.enter(variant)
-        results = variant.call(*inputs) if refusal is None else _ahead.run(variant.ahead()[0], inputs, self.gm, refusal)
-        if variant.plan is not None and variant.plan.joint.absent:
-            _torch.pass_no_zeros(results)
+        if refusal is not None:
+            results = _ahead.run(variant.ahead()[0], inputs, self.gm, refusal)
+        else:
+            results = variant.call(*inputs)
+            if variant.plan is not None and variant.plan.joint.absent:
+                _torch.pass_no_zeros(results)
         steps.leave(variant, results)
         return results
 

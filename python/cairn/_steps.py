@@ -37,6 +37,7 @@ class Steps:
         self.went_back = False
         self.last = {}  # by thread: the region that ran last, and what is alive as long as its backward part may run
         self._returned = {}  # by the number of a call what it has returned, until plans are chosen
+        self._refused = None  # the error of the step that was refused last
         self._noted = []  # calls of all steps until plans are chosen
         self._ahead = set()  # the numbers of calls that keep nothing for a backward part, because they do not fit
         self.now, self._alive = [], []  # the calls of the step that runs, and what is alive as long as they hold tensors
@@ -121,12 +122,16 @@ class Steps:
         self._ahead.update(self._ids)
 
     def _refusal(self, more=""):
-        """The error for a step that is known so far, and that nobody goes on with."""
-        steps, size = [*self._noted, self.now], self._planner(self.now).budget_bytes(self.options.budget)
+        """The error for a step that is known so far, and that nobody goes on with; again, if another of its results is
+        used."""
+        if self.now:
+            steps, size = [*self._noted, self.now], self._planner(self.now).budget_bytes(self.options.budget)
+            errors = [self._error(calls, size, more=more) for calls in steps]
+            self._refused = max(errors, key=lambda error: error.smallest)
         self.now, self._alive, self._ids, self.went_back = [], [], [], False
         self._ahead.clear()
         self._returned.clear()
-        return max((self._error(calls, size, more=more) for calls in steps), key=lambda error: error.smallest)
+        return self._refused.copy()
 
     def _make_small(self, variant):
         """Until plans are chosen every region has its smallest one. It may have been taken for a whole step before."""

@@ -124,7 +124,7 @@ BypassAOTAutogradCache: Any = _get("torch._functorch._aot_autograd.autograd_cach
 OutputCode: Any = _get("torch._inductor.output_code", "OutputCode")
 _get("torch._functorch._aot_autograd.autograd_cache", "autograd_cache_key")
 _autocast = [_get("torch.amp.autocast_mode", name) for name in ("_enter_autocast", "_exit_autocast")]
-# The backward part is compiled at once, as a step is kept when both parts are; and it may be run twice.
+# The backward part is compiled at once, as a step is kept when both parts are.
 _KEPT_WHOLE = dict(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True, donated_buffer=False)
 for _name in _KEPT_WHOLE:
     _get("torch._functorch.config", _name)
@@ -134,6 +134,14 @@ _get("torch._inductor.config", "unsafe_marked_cacheable_functions")
 def kept_by(compiler: Any) -> Any:
     """A compiler for AOTAutograd that returns an OutputCode, which the cache may keep."""
     return _SerializableCompiler(OutputCode, compiler)
+
+
+def allow_second_backward() -> None:
+    """While a part of a step is compiled: its backward part may run twice. PyTorch refuses that where saved tensors may be
+    overwritten, and where it does not know."""
+    context = TracingContext.try_get()
+    if context is not None and context.fw_metadata is not None:
+        context.fw_metadata.bw_donated_idxs = []
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from unittest import mock
 
 import cairn
 import torch
+import torch.nn.functional as F
 from cairn import _captures, _compiled, _pairs
 from torch import nn
 
@@ -79,6 +80,47 @@ class Found(unittest.TestCase):
                 half, least = (budgets(planner, 3)[i] for i in (1, 0))
                 self.check(model, inputs, *(cairn.backend(budget, **MODE, **more) for budget, more in (
                     (None, {}), (None, {}), (half, {}), (least, {}), (None, dict(arena=True)), (None, dict(check=True)))))
+
+    def test_logits(self):
+        """Gradients that may be absent: one arrives, or none does."""
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(16, 64)
+
+            def forward(self, x, y):
+                logits = self.head(x)
+                return F.cross_entropy(logits.flatten(0, 1), y.flatten()), logits
+        torch.manual_seed(0)
+        model, inputs = Model(), (torch.randn(2, 8, 16), torch.randint(0, 64, (2, 8)))
+
+        def gradients(used):
+            mine, backend = copy.deepcopy(model), cairn.backend(**MODE)
+            loss, logits = compiled(mine, backend)(*inputs)
+            (loss + logits.square().mean() if used else loss).backward()
+            self.assertEqual(len(backend.plans[0].joint.absent), 1)
+            return [p.grad for p in mine.parameters()]
+        with no_captures(), counting() as count:
+            captured = [gradients(used) for used in (False, True)]
+            forget_kernels()
+            found = [gradients(used) for used in (False, True)]
+            self.assertEqual(count, [3])
+        self.assertTrue(same(captured, found))
+        self.assertFalse(same(*captured))
+
+    def test_twice(self):
+        """Two backward passes through a step that was found."""
+        model, inputs = nn.Linear(8, 1), (torch.randn(4, 8),)
+
+        def gradients():
+            mine = copy.deepcopy(model)
+            loss = compiled(lambda x: mine(x).square().sum(), cairn.backend(**MODE))(*inputs)
+            loss.backward(retain_graph=True)
+            loss.backward()
+            return [p.grad for p in mine.parameters()]
+        with no_captures(), counting() as count:
+            self.assertTrue(same(gradients(), gradients()))
+            self.assertEqual(count, [1])
 
     def test_surroundings(self):
         """What a capture depends on is part of the key: autocast, frozen parameters, shapes, options."""

@@ -326,6 +326,17 @@ class Ahead(unittest.TestCase):
         with self.assertRaisesRegex(cairn.BudgetError, "the smallest possible budget is"):
             found.sum().backward()
 
+    def test_twice(self):
+        """Whoever goes on after a refusal gets it again."""
+        torch._dynamo.reset()
+        backend, x = cairn.backend(12 * ROWS * WIDTH * 4), torch.randn(ROWS, WIDTH)
+        first, second = (torch.compile(Body(WIDTH, 4 * WIDTH, WIDTH), backend=backend) for _ in range(2))
+        y = first(x)
+        for loss in (second(y).mean(), y.mean()):
+            with self.assertRaises(cairn.BudgetError) as refused:
+                loss.backward()
+            self.assertIn("the 2 graphs of this step need", str(refused.exception))
+
     def test_at_once(self):
         """If not even the forward part fits, the refusal comes at once."""
         torch._dynamo.reset()
