@@ -6,7 +6,8 @@ Steps of the two modes alternate in one process. One JSON line for each network:
 
   exact_ms, compiled_ms  processor time of a step, the median of all
   ratio                  compiled / exact, the median of the ratios of neighbours
-  planned                the same of the costs that were measured op by op and kernel by kernel
+  planned_ms             what the ops and kernels of both steps take by their costs, which were measured one by one
+  foreseen               the ratio if only these differ: what PyTorch does around ops is in both steps and in no cost
   kernels, one_by_one    different kernels of the step, and those whose ops are faster one by one, so that they run so"""
 
 import argparse
@@ -52,9 +53,10 @@ def compared(name, pairs):
     rows = [[step() for step in steps] for _ in range(pairs)]
     kernels = {op.node.target for op in backends[1].plans[0].joint.ops if _compiled.is_kernel(op)}
     exact, compiled = (statistics.median(column) for column in zip(*rows))
+    planned = [backend.plans[0].time_ns / 1e6 for backend in backends]
     return dict(network=name, exact_ms=round(exact, 2), compiled_ms=round(compiled, 2),
                 ratio=round(statistics.median(b / a for a, b in rows), 3),
-                planned=round(backends[1].plans[0].time_ns / backends[0].plans[0].time_ns, 3),
+                planned_ms=[round(ms, 2) for ms in planned], foreseen=round(1 + (planned[1] - planned[0]) / exact, 3),
                 kernels=len(kernels), one_by_one=sum(kernel.form is not kernel.forms[0] for kernel in kernels))
 
 

@@ -179,18 +179,19 @@ def _constant(gm, name):
 # ---- for AOTAutograd ----
 
 class Part(_torch.OutputCode):
-    """The forward or the backward part of a step, as PyTorch keeps it in its cache. `step` is None if it cannot be kept."""
+    """The forward or the backward part of a step, as PyTorch keeps it in its cache. `step` is None if it cannot be kept;
+    `metadata` is what PyTorch itself keeps beside it, the same object."""
 
-    def __init__(self, step, backward, call):
+    def __init__(self, step, backward, call, metadata=None):
         super().__init__()
-        self.step, self.backward, self._call = step, backward, call
+        self.step, self.backward, self._call, self.metadata = step, backward, call, metadata
         _torch.boxed_call(self)
 
     def __call__(self, arguments):
         return self._call(arguments)
 
     def prepare_for_serialization(self):
-        if self.step is None:
+        if self.step is None or self.metadata is None:
             raise _torch.BypassAOTAutogradCache("this step cannot be kept")
         self._call = None
 
@@ -234,8 +235,7 @@ class Keeper:
 
     def _compiler(self, backward):
         def compile_part(gm, inputs):
-            _torch.allow_second_backward()
-            return Part(self._step, backward, self._compile[backward](gm, inputs))
+            return Part(self._step, backward, self._compile[backward](gm, inputs), _torch.runtime_metadata())
         return compile_part
 
     def found(self, part, inputs):
@@ -243,6 +243,7 @@ class Keeper:
         try:
             if self._graphs is None:
                 self._graphs = self._write(part.step.module(), part.step.num_fwd_outputs)
+                _torch.note_saved(part.metadata, self._graphs[0], part.step.num_fwd_outputs)
             return self._compile[part.backward](self._graphs[part.backward], inputs)
         except CairnError as error:  # PyTorch takes every error for a reason to capture
             self._error = error

@@ -212,7 +212,7 @@ class Onto:
         self.kernel = kernel
 
     def __call__(self, destinations, *arguments):
-        return self.kernel.onto(destinations, *arguments)
+        return self.kernel.form.onto(destinations, list(arguments))
 
 
 def tried_over(kernel, over):

@@ -107,7 +107,9 @@ def module_of(source):
 # ---- results at given addresses ----
 
 def placed(where, size, stride, dtype):
-    """A tensor at the address of another one."""
+    """A tensor at the address of another one, which is that one itself where nothing differs."""
+    if where.shape == size and where.stride() == stride and where.dtype == dtype:
+        return where
     place = where.storage_offset() * where.element_size() // dtype.itemsize
     return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
 
@@ -201,44 +203,34 @@ class Code:
         return len(numbers) == 1 and self.last.get(argument, -1) <= self.first.get(numbers[0], -1)
 
 
-class Runner:
-    """Runs a compiled graph. What Inductor has around the code is for the first run; on a processor it takes longer than
-    many a kernel."""
-
-    def __init__(self, compiled):
-        self._compiled, self._code = compiled, None
-
-    def __call__(self, arguments):
-        if self._code is not None:
-            return self._code(arguments)
-        results = self._compiled(arguments)
-        self._code = getattr(self._compiled, "current_callable", None) or self._compiled
-        return results
-
-
 class Allocations:
-    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time."""
+    """Runs a compiled graph with allocations of ours. Its code allocates in the same order every time. A run prepares
+    little, because on a processor that may take longer than the kernel."""
 
     def __init__(self, compiled, run):
-        self.run_plain, self.scope = run, _scope_of(compiled)
+        self._run, self.scope = run, _scope_of(compiled)
         self.code = Code(compiled.source_code if self.scope is not None else "")
         self.result_of = self.code.result_of
+        self._results = [self.result_of.get(number) for number in range(max(self.result_of, default=-1) + 1)]
+        self._plain = {name: self.scope[name] for name in _ALLOCATORS} if self.scope is not None else {}
+        self._ours = {name: functools.partial(self._allocate, plain) for name, plain in self._plain.items()}
+        self._places = iter(())
+
+    def _allocate(self, plain, size, stride, dtype):
+        where = next(self._places, None)
+        return plain(size, stride, dtype) if where is None else placed(where, size, stride, dtype)
 
     def run(self, arguments, destinations):
-        """Run with tensors for some of the results: a dictionary by the result's number."""
+        """Run with a tensor, or None, as the destination of every result. The list of arguments is emptied."""
         if not self.result_of:
-            return self.run_plain(list(arguments))
-        count = iter(range(1 << 30))
-
-        def allocate(plain, size, stride, dtype):
-            where = destinations.get(self.result_of.get(next(count)))
-            return plain(size, stride, dtype) if where is None else placed(where, size, stride, dtype)
-        before = {name: self.scope[name] for name in _ALLOCATORS}
-        self.scope.update({name: lambda *what, plain=plain: allocate(plain, *what) for name, plain in before.items()})
+            return self._run(arguments)
+        self._places = iter([None if result is None else destinations[result] for result in self._results])
+        self.scope.update(self._ours)
         try:
-            return self.run_plain(list(arguments))
+            return self._run(arguments)
         finally:
-            self.scope.update(before)
+            self.scope.update(self._plain)
+            self._places = iter(())  # it would keep the last destination alive
 
 
 def _is_inductors(error):
@@ -301,7 +293,7 @@ class Form:
 
     def __init__(self, graph, given, kept=None):
         """`kept`: the compiled graph of another process."""
-        self.graph, self.given, self._compiled, self._allocations, self._run = graph, given, None, None, None
+        self.graph, self.given, self._compiled, self._allocations, self._code = graph, given, None, None, None
         self._kept = kept
 
     def kept(self):
@@ -331,20 +323,21 @@ class Form:
         """Run the ops one by one, because Inductor does not compile them."""
         warnings.warn(f"cairn: Inductor does not compile a part of the step, whose ops run one by one: {error}",
                       stacklevel=2)
-        self._compiled, self._allocations, self._run = OneByOne(self.graph), None, None
-
-    def _runner(self):
-        if self._run is None:
-            self._run = Runner(self.compile())
-        return self._run
+        self._compiled, self._allocations, self._code = OneByOne(self.graph), None, None
 
     def __call__(self, arguments):
-        self.has_run = True
-        return self._runner()(arguments)
+        return self._first(arguments) if self._code is None else self._code(arguments)
+
+    def _first(self, arguments):
+        """What Inductor has around the code is for the first run; on a processor it takes longer than many a kernel."""
+        self.has_run, compiled = True, self.compile()
+        results = compiled(arguments)
+        self._code = getattr(compiled, "current_callable", None) or compiled
+        return results
 
     def _known(self):
         if self._allocations is None:
-            self._allocations = Allocations(self.compile(), self._runner())
+            self._allocations = Allocations(self.compile(), self)
         return self._allocations
 
     def launches(self):
@@ -364,8 +357,7 @@ class Form:
         return self._known().code.may_be_over(result, argument)
 
     def onto(self, destinations, arguments):
-        self.has_run = True
-        return self._known().run(arguments, dict(enumerate(destinations)))
+        return (self._allocations or self._known()).run(arguments, destinations)
 
 
 class United(Form):

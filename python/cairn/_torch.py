@@ -136,12 +136,21 @@ def kept_by(compiler: Any) -> Any:
     return _SerializableCompiler(OutputCode, compiler)
 
 
-def allow_second_backward() -> None:
-    """While a part of a step is compiled: its backward part may run twice. PyTorch refuses that where saved tensors may be
-    overwritten, and where it does not know."""
+def runtime_metadata() -> Any:
+    """While a part of a step is compiled: what PyTorch will know of the step when it runs. Its backward part may run twice;
+    PyTorch refuses that where saved tensors may be overwritten, and where it does not know."""
     context = TracingContext.try_get()
-    if context is not None and context.fw_metadata is not None:
-        context.fw_metadata.bw_donated_idxs = []
+    if context is None or context.fw_metadata is None:
+        return None
+    context.fw_metadata.bw_donated_idxs = []
+    return context.fw_metadata
+
+
+def note_saved(metadata: Any, forward: Any, results: int) -> None:
+    """Tell PyTorch what a forward part saves, behind its `results`, if that is not what was kept."""
+    saved = forward.graph.output_node().args[0][results:]
+    metadata.num_tensors_saved_with_no_vc_check = sum("saved_tensor_with_no_vc_check" in n.meta for n in saved)
+    metadata.saved_tensor_is_graph_input = [n.op == "placeholder" for n in saved]  # since 2.15
 
 
 @contextlib.contextmanager

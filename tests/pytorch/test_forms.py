@@ -12,12 +12,13 @@ import time
 import types
 import unittest
 import unittest.mock
+import weakref
 
 import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _compiled, _costs, _library, _torch
+from cairn import _backend, _compiled, _costs, _inductor, _library, _torch
 from common import compiled, same, train, with_cairn
 from compiled_networks import MODE, make, planner_of
 
@@ -163,6 +164,47 @@ class United(unittest.TestCase):
         self.assertEqual([form.launches() for form in kernel.forms], [2, 1])
         torch.testing.assert_close(found, turned(*given)[0])
         self.assertFalse(kernel.chosen)  # the faster one is
+
+
+class Calls(unittest.TestCase):
+    """What is done around the code of a kernel, which on a processor may take longer than the kernel."""
+
+    def test_few(self):
+        """A kernel that runs, and one that overwrites an operand, need few functions of Python each time."""
+        given = torch.randn(8, 64), torch.randn(8, 64)
+        gm = torch.fx.experimental.proxy_tensor.make_fx(lambda a, b: (torch.relu(a + b),), tracing_mode="fake")(*given)
+        kernel = _compiled.Kernel("calls", gm.graph, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")])
+        onto, expected = _compiled.Onto(kernel), torch.relu(given[0] + given[1])
+        for call, most in ((lambda: kernel(*given), 3), (lambda: onto([given[0]], *given), 8)):
+            found, count = call()[0], []
+            self.assertTrue(torch.equal(found, expected))
+            given[0].copy_(torch.randn(8, 64))
+            expected = torch.relu(given[0] + given[1])
+            sys.setprofile(lambda frame, event, _: count.append(event == "call"))
+            found = call()[0]
+            sys.setprofile(None)
+            self.assertTrue(torch.equal(found, expected))
+            self.assertLessEqual(sum(count) - 1, most)  # one is the call itself
+            given[0].copy_(torch.randn(8, 64))
+            expected = torch.relu(given[0] + given[1])
+
+    def test_destinations(self):
+        """Only allocations that become results get a destination, and no destination is kept alive."""
+        source = ("def call(args):\n  a, = args\n  args.clear()\n  buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"
+                  "  buf1 = empty_strided_cpu((4,), (1,), torch.float32)\n  kernel(a, buf0, buf1)\n  return (buf0, a, )\n")
+        temporary, scope = [], dict(torch=torch, kernel=lambda a, x, y: temporary.append(y))
+        plain = lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype)
+        scope.update(empty_strided_cpu=plain, empty_strided_cuda=plain)
+        exec(source, scope)
+        made = types.SimpleNamespace(current_callable=scope["call"], source_code=source)
+        allocations, (first, second) = _inductor.Allocations(made, scope["call"]), torch.zeros(2, 4).unbind()
+        found = allocations.run([torch.ones(4)], [first, second])
+        self.assertIs(found[0], first)
+        self.assertIsNot(temporary.pop(), second)
+        self.assertIs(scope["empty_strided_cpu"], plain)
+        gone = weakref.ref(first)
+        del first, found
+        self.assertIsNone(gone())
 
 
 class Gates(nn.Module):
