@@ -134,7 +134,7 @@ class Backend:
         self._keeper = self._make_keeper(variant)
         compiled = with_partition(self.options, self.partition, self._compile_forward, self._compile_backward,
                                   self._compile_without, loss_only, self._keeper)
-        with _torch.compile_lock:
+        with _torch.compile_lock, _torch.traced(variant.inputs):
             self._variant, self._real, self._start = variant, real, time.perf_counter()
             try:
                 return compiled(variant.region.gm, variant.inputs)

@@ -136,6 +136,13 @@ def kept_by(compiler: Any) -> Any:
     return _SerializableCompiler(OutputCode, compiler)
 
 
+def traced(inputs: Any) -> Any:
+    """A block in which something with fake inputs is captured as in Dynamo's trace, if that has ended."""
+    mode = next((x.fake_mode for x in inputs if isinstance(x, FakeTensor)), None)
+    outside = TracingContext.try_get() is None and mode is not None
+    return tracing(TracingContext(mode)) if outside else contextlib.nullcontext()
+
+
 def runtime_metadata() -> Any:
     """While a part of a step is compiled: what PyTorch will know of the step when it runs. Its backward part may run twice;
     PyTorch refuses that where saved tensors may be overwritten, and where it does not know."""
