@@ -278,9 +278,10 @@ def kept_kernel(name, *what):
     return _kernels[name]
 
 
-def compile_all(kernels):
+def compile_all(kernels, device):
     kernels = [kernel for kernel in kernels if not kernel.is_kept]
-    with _inductor.in_parallel():
+    forms = [form for kernel in kernels if not kernel.chosen for form in kernel.forms]
+    with _rows.translating(forms, device), _inductor.in_parallel():
         for kernel in kernels:
             kernel.forms[0].compile()
     with _inductor.in_parallel():
@@ -424,8 +425,11 @@ def _finished(fused, num_fwd_outputs, options, table, learn):
     """A graph of kernels as storages and ops, with its costs."""
     device, kernels = device_of(fused), _kernels_in(fused.graph)
     measure = lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True)
-    compile_all(kernels)
+    compile_all(kernels, device)
     pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
+    new = [pair for pair in pairs if not (pair.first.is_kept and pair.second.is_kept)]
+    with _rows.translating([form for pair in new for one in (pair, pair.first, pair.second) for form in one.forms], device):
+        pass
     with _torch.benchmarks_within(_room_beside(kernels, table)):
         choose_forms(kernels, table, measure, pairs, least_bytes(fused.graph))
         for kernel in kernels:
@@ -453,7 +457,7 @@ def _measure_both(fused, asked, table, learn):
         kernel.chosen &= bool(kernel.times)
     room = least_bytes(fused.graph)
     if any(_costs.signature_of(call) not in table.figures for call in _calls(asked, room)[1].values()):
-        compile_all([*_kernels_in(fused.graph), *asked])
+        compile_all([*_kernels_in(fused.graph), *asked], device_of(fused))
     with _torch.benchmarks_within(_room_beside(asked, table)):
         choose_forms(asked, table, learn, (), room)
 

@@ -20,10 +20,13 @@ As in Inductor's kernels, numbers of half precision are float32 until they are s
 results can be: kernels of GELUs are bound by arithmetic, not by memory.
 """
 
+import concurrent.futures
+import contextlib
 import functools
 import importlib.util
 import math
 import operator
+import os
 
 import torch
 
@@ -41,6 +44,7 @@ SHAPES = ((2048, 528, 1), (4096, 264, 1), (2048, 528, 3))
 IMAGES = ((2048, 528, 1), (2048, 1056, 1))  # the same for images
 # The same where nothing is summed over rows: a program has these elements and no more.
 PLAIN = ((2048, 1 << 15, 1), (4096, 1 << 15, 1))
+THREADS = min(os.cpu_count() or 1, 8)  # that compile kernels; most of that time Python does nothing
 
 _BINARY = {"aten.add": "({} + {})", "aten.sub": "({} - {})", "aten.mul": "({} * {})", "aten.div": "({} / {})",
            "aten.gt": "({} > {})", "aten.ge": "({} >= {})", "aten.lt": "({} < {})", "aten.le": "({} <= {})",
@@ -460,20 +464,44 @@ class Form:
         """A program reads its elements before it writes to where they were."""
         return self._kinds.get(argument) == FULL
 
-    def onto(self, destinations, arguments):
+    def _calls(self):
+        """The kernels that run, each with its grid and its constants."""
         (strip, finish), writer, rows = self.compile(), self._writer, self._writer.rows
-        device = arguments[self._places[0]].device
+        sizes = dict(ROWS=rows.rows, COLUMNS=rows.columns, EACH=writer.each, STRIPS=writer.programs)
+        yield strip, (writer.tiles, writer.programs), dict(sizes, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
+        if writer.sums:
+            yield finish, (-(-rows.columns // FEW), 1), dict(sizes, TILE=FEW, MANY=MANY, num_warps=8)
+
+    def translate(self, device):
+        """Let Triton compile the kernels, and run nothing."""
+        types = [value.dtype for value in (*(n.meta["val"] for n in self._writer.rows.given), *self._likes)]
+        with torch.cuda.device(device):
+            for kernel, grid, constants in self._calls():
+                kernel.warmup(*types, torch.float32, grid=grid, **constants)
+
+    def onto(self, destinations, arguments):
+        writer, device = self._writer, arguments[self._places[0]].device
         outs = [torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device) if where is None
                 else _inductor.placed(where, like.shape, like.stride(), like.dtype)
                 for like, where in zip(self._likes, destinations)]
-        partial = torch.empty(writer.sums * writer.programs * rows.columns, device=device)
-        sizes = dict(ROWS=rows.rows, COLUMNS=rows.columns, EACH=writer.each, STRIPS=writer.programs)
+        partial = torch.empty(writer.sums * writer.programs * writer.rows.columns, device=device)
         given = [*(arguments[place] for place in self._places), *outs, partial]
         with torch.cuda.device_of(outs[0]):
-            strip[writer.tiles, writer.programs](*given, **sizes, STEP=writer.step, TILE=writer.tile, num_warps=writer.warps)
-            if writer.sums:
-                finish[-(-rows.columns // FEW), 1](*given, **sizes, TILE=FEW, MANY=MANY, num_warps=8)
+            for kernel, grid, constants in self._calls():
+                kernel[grid](*given, **constants)
         return outs
+
+
+@contextlib.contextmanager
+def translating(forms, device):
+    """While the block runs, other threads compile forms of ours. One that fails will say so when it runs."""
+    forms = [form for form in forms if isinstance(form, Form)] if device.type == "cuda" else []
+    for form in forms:
+        form.compile()
+    with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
+        for form in forms:
+            threads.submit(form.translate, device)
+        yield
 
 
 def plain_forms(graph):

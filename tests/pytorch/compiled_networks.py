@@ -52,7 +52,7 @@ def unmeasured():
             table.guess(signature, _costs.estimate(node), "not tried")
     with unittest.mock.patch.object(_costs, "_measure_cpu", guess), \
             unittest.mock.patch.object(_costs, "_measure_cuda", guess), \
-            unittest.mock.patch.object(_compiled, "compile_all", lambda kernels: None), \
+            unittest.mock.patch.object(_compiled, "compile_all", lambda kernels, device: None), \
             unittest.mock.patch.object(_compiled, "tried_over", lambda kernel, place: False), \
             unittest.mock.patch.dict(_costs._trials, clear=True), \
             unittest.mock.patch.object(_costs, "default_file", lambda device: None):
