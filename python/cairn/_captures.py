@@ -18,6 +18,7 @@ from torch import fx
 
 from . import _chunks, _compiled, _torch
 from ._errors import CairnError
+from ._real import no_collections
 
 _LARGEST = 1 << 20  # bytes of a constant that is kept
 _KEYS = ("desc", "partitioner_tag", "seq_nr")  # of a node's meta, besides those of ours and its value
@@ -241,10 +242,11 @@ class Keeper:
     def found(self, part, inputs):
         """A callable for a part of a step that is in the cache."""
         try:
-            if self._graphs is None:
-                self._graphs = self._write(part.step.module(), part.step.num_fwd_outputs)
-                _torch.note_saved(part.metadata, self._graphs[0], part.step.num_fwd_outputs)
-            return self._compile[part.backward](self._graphs[part.backward], inputs)
+            with no_collections():
+                if self._graphs is None:
+                    self._graphs = self._write(part.step.module(), part.step.num_fwd_outputs)
+                    _torch.note_saved(part.metadata, self._graphs[0], part.step.num_fwd_outputs)
+                return self._compile[part.backward](self._graphs[part.backward], inputs)
         except CairnError as error:  # PyTorch takes every error for a reason to capture
             self._error = error
             raise

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from . import _absent, _chunks, _costs, _embedding, _slopes, _torch
-from . import _inductor, _merges, _pairs, _pools, _rows, _shared, _slices
+from . import _inductor, _load, _merges, _pairs, _pools, _rows, _shared, _slices
 from . import _library as lib
 from ._geometry import FIXED, Made, key_of, packet, propagate, tensors_of
 from ._groups import Group, Grouping, is_fusible, is_reduction
@@ -435,7 +435,7 @@ def _finished(fused, num_fwd_outputs, options, table, learn):
         for kernel in kernels:
             kernel.used = True
         if device.type == "cuda":
-            _run_first(kernels)
+            _run_first(kernels, table)
     made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)
@@ -472,12 +472,13 @@ def _room_beside(kernels, table):
     def size(kernel):
         made = made_bytes([n.meta["val"] for n in kernel.outputs()])
         return made_bytes(kernel.given) + max(made, kernel.forms[0].allocated())
-    return max(room - max(map(size, kernels), default=0), 0)
+    return max(room - max(map(size, kernels), default=0) - _load.SPARE, 0)
 
 
-def _run_first(kernels):
+def _run_first(kernels, table):
     """Run kernels that this process has never run. Inductor chooses how to launch a kernel when that runs first, and needs
-    memory to compare: in a step there may be none left."""
+    memory to compare: in a step there may be none left. Of kernels that are kept the choice is most likely known."""
+    kernels = [kernel for kernel in kernels if not (kernel.is_kept and table.limit is None)]
     for kernel in (kernel for kernel in kernels if not getattr(kernel.form, "has_run", True)):
         with real_tensors(), torch.random.fork_rng(devices=[value.device for value in kernel.given[:1]]):
             try:

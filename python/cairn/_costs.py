@@ -10,7 +10,6 @@ under load, keeps to the limit that limit_of() derives from the user's budget.
 """
 
 import functools
-import gc
 import hashlib
 import json
 import os
@@ -28,7 +27,7 @@ from . import _slices
 from ._geometry import any_node, key_of, makes_storage, planned_of, propagate, record, tensors_of, values_of
 from ._peak import peak_of
 from ._joint import is_collective, is_effect, is_number, is_random
-from ._real import Shared, random_like, real_tensors
+from ._real import Shared, no_collections, random_like, real_tensors
 
 _SHORT = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
           torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8",
@@ -389,9 +388,8 @@ def learn(gm, table, device, alignment, wanted=any_node):
     """Measure the ops of a captured graph that the table does not know, and make its fake results those of real ops.
     `wanted` says of which nodes. A corrected result gives its readers a new signature, so this is repeated until
     nothing is new."""
-    collecting, start = gc.isenabled(), time.perf_counter()
-    gc.disable()  # a collection in between would be measured, and with a graph around it takes long
-    try:
+    start = time.perf_counter()
+    with no_collections():
         for _ in range(MOST_ROUNDS):
             missing = _missing(gm, table, wanted)
             table.measured += len(missing)
@@ -402,9 +400,6 @@ def learn(gm, table, device, alignment, wanted=any_node):
             propagate(gm, table.results, signature_of, wanted)
         if device.type == "cuda" and wanted is any_node and table.fresh:
             _take_loaded(gm, table, device)
-    finally:
-        if collecting:
-            gc.enable()
     table.save()
     table.learning += time.perf_counter() - start
 

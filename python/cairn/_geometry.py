@@ -33,6 +33,8 @@ def packet(node):
 
 
 def tensors_of(value):
+    if isinstance(value, torch.Tensor):  # most are, and a search takes long
+        return [value]
     return [v for v in _torch.pytree.tree_leaves(value) if isinstance(v, torch.Tensor)]
 
 

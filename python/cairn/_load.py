@@ -19,7 +19,7 @@ SETTLE = 0.4  # seconds of running before times are taken
 ROUNDS = 4  # in which they are taken
 RING = 256 << 20  # bytes, several times a cache
 ALIGNMENT = 512
-SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor; the ring, a result and a workspace
+SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor, and an op has a few
 
 
 def _rounded(size):

@@ -7,6 +7,7 @@ that they need not exist at the same time.
 """
 
 import contextlib
+import gc
 
 import torch
 
@@ -19,6 +20,18 @@ def real_tensors():
     would be PyTorch's own."""
     with _torch.disable_current_modes(), _torch.DisablePythonDispatcher(), torch.no_grad():
         yield
+
+
+@contextlib.contextmanager
+def no_collections():
+    """Python's garbage is not collected in the block: with a graph around it that takes long, and would be measured."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
