@@ -262,23 +262,29 @@ def peer(args):
         bench.profile(run, args.job)
 
 
-def cairn_alone(args):
-    """Cairn, which measures ops while it has the GPU alone."""
+def cairn_alone(args, row=None):
+    """Cairn, which measures ops while it has the GPU alone. From its first choice of a form on, when most is compiled, it
+    keeps the GPU as long as `row`, an ExitStack, is open: it also tries ops, and runs steps."""
     import cairn
-    from cairn import _costs
-    learn = _costs.learn
+    from cairn import _compiled, _costs
+    learn, choose = _costs.learn, _compiled.choose_forms
 
     def alone(*given):
         with device_lock(args):
             return learn(*given)
-    _costs.learn = alone
+
+    def choose_alone(*given):
+        if row is not None:
+            row.enter_context(device_lock(args))
+        return choose(*given)
+    _costs.learn, _compiled.choose_forms = alone, choose_alone
     return cairn
 
 
 def cairn_rows(args):
     """Cairn's steps of one network: without a budget, what it is made of, and in its budgets, as far as they are wanted."""
-    bench = Bench(args)
-    points = Points(bench, args, cairn_alone(args))
+    bench, row = Bench(args), contextlib.ExitStack()
+    points = Points(bench, args, cairn_alone(args, row), row)
     about = json.loads(wait_for(args, f"about.{args.network}", 0) or "null")
     if about is None or args.job != "cairn":
         points.run("cairn none", None)
@@ -432,8 +438,8 @@ def largest_beside(plan):
 
 
 class Points:
-    def __init__(self, bench, args, cairn):
-        self.bench, self.args, self.cairn = bench, args, cairn
+    def __init__(self, bench, args, cairn, row):
+        self.bench, self.args, self.cairn, self._row = bench, args, cairn, row
         self.planner = self.none = self.expected = None
 
     def run(self, name, budget):
@@ -444,8 +450,9 @@ class Points:
         for arena, capped in ways:
             cap = None
             try:
-                cap = self._cap(budget if capped else None)
-                self._run(name, budget, arena, cap)
+                with self._row:
+                    cap = self._cap(budget if capped else None)
+                    self._run(name, budget, arena, cap)
                 break
             except Exception as error:  # one point must not take the others with it
                 import traceback

@@ -25,7 +25,7 @@ from ._write import Writer
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
-SMALLEST = 3  # plans of which the one with the smallest arena counts
+SMALLEST = 6  # plans at most of which the one with the smallest arena counts
 MOVES = 64  # of tensors out of the arena
 LOST = 50  # of this many allocated bytes the allocator may lose one, in gaps
 LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
@@ -165,6 +165,8 @@ class Layout:
         size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
         self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
+        fullest = max(_profile(inside.values(), len(self.workspace)))
+        self.packed = self.bytes <= -(-fullest // unit) * unit  # no arena of these tensors is smaller
 
     def _kept_by_step(self, beside, clear=True):
         """What libraries keep at every step, from their first op of a part to its end, beside other bytes. Where both would
@@ -352,8 +354,12 @@ class ArenaPlanner(Planner):
         except lib.Failure as failure:
             self._only_infeasible(failure)
             self._tightest_op, least = failure.name, failure.smallest_budget
-        sizes = [least + i * max(least // SLACK, self.alignment) for i in range(SMALLEST)]
-        return [self._fitted(self._solved(size), 1, True) for size in sizes]
+        found = []
+        for i in range(SMALLEST):
+            found.append(self._fitted(self._solved(least + i * max(least // (2 * SLACK), self.alignment)), 1, True))
+            if found[-1].layout.packed:  # more memory for the plan makes no smaller one
+                break
+        return found
 
     def _solved(self, size):
         """The plan for a size without regard to its arena, which is made once."""

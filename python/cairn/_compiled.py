@@ -334,14 +334,16 @@ class _Fused:
         output = self.grouping.output
         new = self.graph.output(_torch.pytree.tree_map_only(fx.Node, self._value, output.args[0]))
         new.meta = dict(output.meta)
-        self._add_gradients()
         self.graph.eliminate_dead_code()
+        with self.graph.inserting_before(new):
+            self._add_gradients()
         self.graph.lint()
         return fx.GraphModule(self.gm, self.graph)
 
     def _add_gradients(self):
         """Gradients that may be absent are added after the kernel, or the op, that makes the value: _absent.py."""
-        added = {}
+        added, alive = {}, set(self.graph.nodes)
+        self.env = {node: new for node, new in self.env.items() if new in alive}
         for node in self.grouping.nodes:
             for value, tangent, views in node.meta.get(_absent.ADDED, ()):
                 maker = new = self._value(value)

@@ -95,9 +95,12 @@ def record(results, operands):
     return rows
 
 
-def _shapes(results):
-    """The shapes of results, without dimensions of size 1."""
-    return [[n for n in v.shape if n != 1] for v in tensors_of(results)]
+def _reshaped(one, other, wide=True):
+    """The tensors that differ in shape, of results of one op; `wide`: in other dimensions than those of size 1. Of real
+    results some may not be there."""
+    shape = lambda tensor: [n for n in tensor.shape if n != 1 or not wide]
+    pairs = zip(_torch.pytree.tree_leaves(one), _torch.pytree.tree_leaves(other))
+    return [pair for pair in pairs if all(isinstance(v, torch.Tensor) for v in pair) and shape(pair[0]) != shape(pair[1])]
 
 
 def _corrected(results, operands, rows):
@@ -172,7 +175,7 @@ class _Propagator(fx.Interpreter):
         self.seen, self.signature_of, self.wanted, self.made = seen, signature_of, wanted, made
         self.extra_traceback = False  # an error of ours is one sentence
         self._given = set()
-        self._reshaped = None  # the first op that really returns another shape, with both shapes
+        self._first = None  # the first op that really returns another shape, with both shapes
 
     def run_node(self, node):
         if node.op == "placeholder":
@@ -188,7 +191,7 @@ class _Propagator(fx.Interpreter):
             result = self._run(node)
         if node.op == "call_function" and node.target is not operator.getitem:
             result = self._correct(node, result, values_of(node))
-        if captured is not None and _shapes(captured) != _shapes(result):
+        if _reshaped(captured, result):
             self._refuse()
         if node.op != "get_attr" or isinstance(result, torch.Tensor):
             node.meta["val"] = result
@@ -207,14 +210,13 @@ class _Propagator(fx.Interpreter):
         if rows is None or rows == record(result, operands):
             return result
         corrected = _corrected(result, operands, rows)
-        for fake, real in zip(tensors_of(result), tensors_of(corrected)):
-            if fake.shape != real.shape and self._reshaped is None:
-                self._reshaped = node, list(fake.shape), list(real.shape)
+        for fake, real in _reshaped(result, corrected, wide=False)[:1]:
+            self._first = self._first or (node, list(fake.shape), list(real.shape))
         return corrected
 
     def _refuse(self):
-        if self._reshaped is not None:
-            node, captured, real = self._reshaped
+        if self._first is not None:
+            node, captured, real = self._first
             raise CairnError(f"op {node.name} ({node.target}) returns a tensor of shape {real}, but this release of PyTorch "
                              f"captures it as {captured}, so this step cannot be planned")
 

@@ -91,7 +91,7 @@ class Sizes:
         """The bytes of the ring, several times a cache if `room` permits it; None if there is too little room."""
         if room is None or max(self.ring, RING) + self.others <= room:
             return max(self.ring, RING)
-        left = (room - self.others - SPARE) // ALIGNMENT * ALIGNMENT
+        left = (room - self.others - (SPARE if self.others > SPARE else 0)) // ALIGNMENT * ALIGNMENT
         return left if left >= max(self.ring, ALIGNMENT) else None
 
 

@@ -182,13 +182,16 @@ class Models(unittest.TestCase):
             raise
 
     def limited(self, name, model, inputs, expected, budget, steps):
-        """Train in a budget; in the one that a refusal names, if what runs outside of several graphs needs more."""
-        try:
-            found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS), steps=steps)
-        except cairn.BudgetError as error:
-            self.assertGreater(error.smallest, budget)
-            budget = error.smallest * 17 // 16  # what runs outside is measured, and not the same in every run
-            found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS), steps=steps)
+        """Train in a budget; in the one that a refusal names, if what runs outside of several graphs needs more. Whether
+        inputs that are freed during a step count is not the same in every run, so there may be two refusals."""
+        for refusals in range(3):
+            try:
+                found, peak = train(model, inputs, cairn.backend(budget, **self.OPTIONS), steps=steps)
+                break
+            except cairn.BudgetError as error:
+                self.assertLess(refusals, 2, str(error))
+                self.assertGreater(error.smallest, budget)
+                budget = error.smallest * 17 // 16  # what runs outside is measured
         self.assertTrue(expected.equals(found), f"{name}, budget {budget}")
         self.assertLessEqual(peak, budget, f"{name}: the allocator's peak")
         return f"{budget} ({100 * peak / budget:.1f}% used)"
