@@ -25,7 +25,7 @@ from ._write import Writer
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
-SMALLEST = 6  # plans at most of which the one with the smallest arena counts
+SMALLEST = 12  # plans at most of which the one with the smallest arena counts
 MOVES = 64  # of tensors out of the arena
 LOST = 50  # of this many allocated bytes the allocator may lose one, in gaps
 LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
@@ -354,9 +354,11 @@ class ArenaPlanner(Planner):
         except lib.Failure as failure:
             self._only_infeasible(failure)
             self._tightest_op, least = failure.name, failure.smallest_budget
-        found = []
-        for i in range(SMALLEST):
-            found.append(self._fitted(self._solved(least + i * max(least // (2 * SLACK), self.alignment)), 1, True))
+        found, more = [], max(least // (4 * SLACK), self.alignment)
+        for size in range(least, least + SMALLEST * more, more):
+            if found and size >= min(laid.layout.bytes for laid in found):
+                break
+            found.append(self._fitted(self._solved(size), 1, True))
             if found[-1].layout.packed:  # more memory for the plan makes no smaller one
                 break
         return found
