@@ -179,6 +179,13 @@ def _constant(gm, name):
 
 # ---- for AOTAutograd ----
 
+def overlap_of(tensors):
+    """Which tensors share memory, of which PyTorch's key says nothing: each with the number of its storage."""
+    numbers: dict = {}
+    return [numbers.setdefault(_torch.storage_key(t), len(numbers)) for t in tensors if t.layout is torch.strided]
+
+
+
 class Part(_torch.OutputCode):
     """The forward or the backward part of a step, as PyTorch keeps it in its cache. `step` is None if it cannot be kept;
     `metadata` is what PyTorch itself keeps beside it, the same object."""

@@ -118,7 +118,8 @@ class Grouping:
             value = node.meta.get("val")
             self._bytes[node] = sum(v.numel() * v.element_size() for v in tensors_of(value))
             if node.op != "output" and isinstance(value, torch.Tensor):
-                self.owner[node] = made.setdefault(key_of(value), node)
+                first = made.setdefault(key_of(value), node)
+                self.owner[node] = node if node.op == "placeholder" else first  # inputs may share memory
 
     def _find_backward(self, results):
         needed, todo = {n for n in self.nodes if EARLY in n.meta}, [n for n in results if isinstance(n, fx.Node)]

@@ -16,6 +16,7 @@ from . import _library as lib
 from . import _moves
 from . import _norms
 from ._compiled import Kernel, Onto
+from ._errors import CairnError
 from ._geometry import is_tangent, place_of
 from ._joint import INSIDE, ignores_statistics, is_collective, is_effect, is_mutation, is_number, without_statistics
 
@@ -107,7 +108,7 @@ class Writer:
         if node.op == "placeholder" or (node.op == "get_attr" and storages):
             new = self.env[storages[0]]
             if node.op == "placeholder" and storages[0].op is None and self.placeholder_of[storages[0]] is not node:
-                new = self.extra[node]
+                new = self.extra[node] if node in self.extra else self._seen_as(val, storages[0])
         elif op is not None and is_effect(node):
             new = self._value(node.args[0])
         elif op is not None and isinstance(val, torch.Tensor):
@@ -126,6 +127,12 @@ class Writer:
         value = node.meta["val"]
         if storage.op is None or storage.slot == node.args[1] or place_of(value) == place_of(storage.like):
             return self.env[storage]
+        return self._seen_as(value, storage)
+
+    def _seen_as(self, value, storage):
+        """A storage as another tensor than the one that is there: one of several results, or of inputs that share memory."""
+        if value.dtype != self.env[storage].meta["val"].dtype:
+            raise CairnError("two inputs of the graph share memory and have different types, so this step cannot be planned")
         new = self.graph.call_function(torch.ops.aten.as_strided.default, (self.env[storage], *place_of(value)))
         new.meta["val"], new.meta[_check.HOLDS] = value, [storage]
         return new

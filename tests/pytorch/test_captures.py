@@ -145,6 +145,21 @@ class Found(unittest.TestCase):
         self.assertFalse(same(before[0][0], before[2][0]))
         self.assertIsNone(before[1][1][0])
 
+    def test_overlap(self):
+        """Inputs that share memory are others than those that do not."""
+        model, x = nn.Linear(8, 8), torch.randn(4, 8)
+
+        def loss(y):
+            mine = copy.deepcopy(model)
+            found = compiled(lambda x, y: (mine(x) * y).sum(), cairn.backend(**MODE))(x, y)
+            found.backward()
+            return found.detach(), [p.grad for p in mine.parameters()]
+        with no_captures(), counting() as count:
+            apart, together = loss(x.clone()), loss(x[:])
+            self.assertEqual(count, [0])
+            self.assertTrue(same(apart, together) and same(loss(x.clone()), loss(x[:])))
+            self.assertEqual(count, [2])
+
     def test_refused(self):
         """A budget that is too small is refused in the same words, without a capture for nothing."""
         model, inputs, *_ = prepared("gpt")

@@ -253,6 +253,58 @@ for script in (images, adversaries, frozen_critic, pairs, frozen, averaged, loss
     setattr(Strangers, f"test_{script.__name__}", lambda self, script=script: self.check(script))
 
 
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.body = nn.Embedding(64, 16), Body(16, 32, 64)
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.body(self.words(x)).flatten(0, 1), y.flatten())
+
+
+class Changed(nn.Module):
+    """Reads two inputs, in both parts of the step, after it has changed one of them."""
+
+    def __init__(self, changes):
+        super().__init__()
+        self.body, self.changes = Body(16, 32, 16), changes
+
+    def forward(self, x, y):
+        if self.changes:
+            x.add_(1)
+        return (self.body(x) * y.sigmoid() * x).sum()
+
+
+class SharedMemory(unittest.TestCase):
+    """Inputs that are views of one tensor, such as words and the words that follow them."""
+    CASES = {"words": (Words, lambda: torch.randint(0, 64, (4, 9)), lambda data: (data[:, :-1], data[:, 1:])),
+             "same": (lambda: Changed(False), lambda: torch.randn(6, 16), lambda data: (data, data[:])),
+             "rows": (lambda: Changed(False), lambda: torch.randn(6, 16), lambda data: (data[:4], data[2:])),
+             "changed": (lambda: Changed(True), lambda: torch.randn(6, 16), lambda data: (data[:4], data[2:]))}
+
+    def trained(self, name, backend):
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        make, draw, views = self.CASES[name]
+        model, data = make(), draw()
+        loss = torch.compile(model, backend=backend, fullgraph=True, dynamic=False)(*views(data))
+        loss.backward()
+        return loss.detach(), gradients(model), data
+
+    def test_inputs(self):
+        for name in self.CASES:
+            eager = self.trained(name, "aot_eager")
+            for mode in ("exact", "compiled"):
+                with self.subTest(name, mode=mode):
+                    free = cairn.backend(mode=mode)
+                    found = self.trained(name, free)
+                    self.assertTrue(same(eager, found) if mode == "exact" else torch.allclose(eager[0], found[0]))
+                    least = free.planners[0].smallest()[0]
+                    for budget, arena in ((least, False), (2 * least, True)):
+                        backend = cairn.backend(budget, mode=mode, arena=arena)
+                        self.assertTrue(same(found, self.trained(name, backend)))
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
