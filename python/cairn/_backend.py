@@ -148,7 +148,8 @@ class Backend:
         tensors = [x for x in variant.inputs if isinstance(x, torch.Tensor)]
         device = next((x.device for x in tensors if x.device.type != "cpu"), torch.device("cpu"))
         options = [getattr(self.options, name) for name in ("chunks", "loss_only", "costs")]
-        options += [variant.whole, _regions.autocast(), os.environ.get("CAIRN_CACHE"), _captures.overlap_of(tensors)]
+        options += [variant.whole, _regions.autocast(), os.environ.get("CAIRN_CACHE")]
+        options += [_captures.settings(), _captures.overlap_of(tensors)]
         words = f"{_costs.origin(device)} {options}"
         return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words)
 

@@ -179,6 +179,13 @@ def _constant(gm, name):
 
 # ---- for AOTAutograd ----
 
+def settings():
+    """What a capture depends on besides, by which PyTorch chooses ops of attention, and types and precision of others."""
+    cuda = torch.backends.cuda
+    return [cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.math_sdp_enabled(), cuda.cudnn_sdp_enabled(),
+            torch.get_float32_matmul_precision(), torch.get_default_dtype(), torch.backends.mkldnn.enabled]
+
+
 def overlap_of(tensors):
     """Which tensors share memory, of which PyTorch's key says nothing: each with the number of its storage."""
     numbers: dict = {}

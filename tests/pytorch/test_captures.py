@@ -145,6 +145,25 @@ class Found(unittest.TestCase):
         self.assertFalse(same(before[0][0], before[2][0]))
         self.assertIsNone(before[1][1][0])
 
+    def test_attention(self):
+        """Which kernels of attention the user allows is a part of the key."""
+        model, x = nn.Linear(8, 24), torch.randn(2, 4, 8)
+
+        def loss(kind):
+            mine = copy.deepcopy(model)
+            attend = lambda x: F.scaled_dot_product_attention(*mine(x)[:, None].chunk(3, -1)).sum()
+            call = compiled(attend, cairn.backend(**MODE))
+            with torch.nn.attention.sdpa_kernel(kind):
+                return call(x).detach()
+        kinds = [torch.nn.attention.SDPBackend.FLASH_ATTENTION, torch.nn.attention.SDPBackend.MATH]
+        with no_captures(), counting() as count:
+            for kind in kinds:
+                loss(kind)
+            self.assertEqual(count, [0])
+            for kind in kinds:
+                loss(kind)
+            self.assertEqual(count, [2])
+
     def test_overlap(self):
         """Inputs that share memory are others than those that do not."""
         model, x = nn.Linear(8, 8), torch.randn(4, 8)
