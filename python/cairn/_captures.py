@@ -30,33 +30,26 @@ class Unkept(Exception):
 
 # ---- graphs as plain data ----
 
-class _Number:
-    """Stands for something by its number."""
+class _Stand:
+    """Stands for something by its number or its name."""
 
-    def __init__(self, number):
-        self.number = number
+    def __init__(self, what):
+        self.what = what
 
 
-class _Node(_Number):
+class _Node(_Stand):
     pass
 
 
-class _Tensor(_Number):
+class _Tensor(_Stand):
     pass
 
 
-class _Name:
-    """Stands for something by its name."""
-
-    def __init__(self, name):
-        self.name = name
-
-
-class _Kernel(_Name):
+class _Kernel(_Stand):
     pass
 
 
-class _Op(_Name):
+class _Op(_Stand):
     pass
 
 
@@ -127,10 +120,10 @@ class _Made:
 
         def back(value):
             if isinstance(value, _Node):
-                return nodes[value.number]
+                return nodes[value.what]
             if isinstance(value, _Kernel):
-                return kernels[value.name]
-            return _torch.op_named(value.name) if isinstance(value, _Op) else value
+                return kernels[value.what]
+            return _torch.op_named(value.what) if isinstance(value, _Op) else value
         for op, name, target, args, kwargs, _, _ in rows:
             nodes.append(graph.create_node(op, *fx.node.map_aggregate((target, args, kwargs), back), name=name))
         for node, (*_, meta, value) in zip(nodes, rows):  # which may name later nodes
@@ -138,7 +131,7 @@ class _Made:
         return graph
 
     def value(self, value):
-        return _torch.pytree.tree_map_only(_Tensor, lambda t: self._tensors[t.number], value)
+        return _torch.pytree.tree_map_only(_Tensor, lambda t: self._tensors[t.what], value)
 
 
 # ---- a step ----
