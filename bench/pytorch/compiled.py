@@ -17,8 +17,8 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn knob      in the memory of each `knob`
   cairn whole     `none` again with the loss at once, of language models
   cairn bits      how many gradients differ at ten budgets from those without one, with deterministic algorithms
-  warm            the first step, of torch.compile and of Cairn, in a process that finds everything in the caches; at the end.
-                  `warm traced`: of PyTorch's backend that captures the step as Cairn does, and compiles and caches nothing
+  cold            the first step, of torch.compile and of Cairn, in empty caches of its own; nothing else runs meanwhile
+  warm            the same in a process that finds in these caches everything; at the end
 
 Every row runs in a process of its own, but those of Cairn of one network, which follow each other. A row with a budget may
 take 2% more than that from PyTorch's allocator (`cap`); where it fails so, it is run again without (`cap` is then null).
@@ -46,6 +46,7 @@ NETWORKS = ("gpt", "llama", "resnet50", "vit")
 KNOBS = ("0.5", "0.2")
 PEERS = ("graph", "checkpoint", "knob")
 OURS = ("cairn", "whole", "plain")
+STARTS = ("cold", "warm")
 PATIENCE = 200  # seconds after which whoever has compiled goes on, at most
 CAP = 1.02  # of its budget a process may take
 BUDGETS = 10  # at which bits are compared
@@ -353,18 +354,27 @@ def bits_of_budgets(args):
             differing=sum(a != b for a, b in zip(found, expected)), of=sum(h is not None for h in found))
 
 
-def warm(args):
-    """The first step of a process that finds everything in the caches, of torch.compile or of Cairn; or only its capture."""
-    bench = Bench(args)
-    if args.point != "cairn":
-        backend = "inductor" if args.point == "graph" else "aot_eager"
-        call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
-        return say(network=args.network, row=f"warm {args.point}", first_s=bench.first(call))
-    import cairn
-    backend = cairn.backend(None, mode="compiled", cudagraphs=True, arena=True, total=bench.cuda)
+def first_step(args):
+    """The first step of a process, of torch.compile or of Cairn, with as many compilers as PyTorch starts by itself. All such
+    processes make their models at the same time; then they are alone one after the other."""
+    folder = os.path.join(args.out, f"start.{args.network}.{args.point}")
+    os.environ.update(TORCHINDUCTOR_CACHE_DIR=folder, TRITON_CACHE_DIR=os.path.join(folder, "triton"),
+                      CAIRN_CACHE=os.path.join(folder, "cairn"))
+    os.environ.pop("TORCHINDUCTOR_COMPILE_THREADS", None)
+    bench, backend = Bench(args), "inductor"
+    if args.point == "cairn":
+        import cairn
+        backend = cairn.backend(None, mode="compiled", cudagraphs=True, arena=True, total=bench.cuda)
     call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
-    first = bench.first(call)
-    say(network=args.network, row="warm cairn", first_s=first, seconds={k: round(v, 2) for k, v in backend.plans[0].seconds.items()})
+    note(args, ready_name(args.network, args.job, args.point))
+    wait_for(args, f"all.{args.job}")
+    with open(os.path.join(args.out, "device.lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        first = bench.first(call)
+        seconds = backend.plans[0].seconds if args.point == "cairn" else {}
+        say(network=args.network, row=f"{args.job} {args.point}", first_s=first,
+            **(dict(seconds={k: round(v, 2) for k, v in seconds.items()}) if seconds else {}))
+        os._exit(0)  # with its compilers, before the next one begins
 
 
 def columns(args):
@@ -561,7 +571,7 @@ class Run:
         self.rows = []
         self.wanted = args.rows.split(",") if args.rows else None
         for name in os.listdir(args.out):  # of a run before
-            if name in ("go", "timed") or name.startswith(("ready.", "peak.") + (() if args.resume else ("about.", "bits."))):
+            if name in ("go", "timed") or name.startswith(("ready.", "peak.", "all.") + (() if args.resume else ("about.", "bits."))):
                 os.remove(os.path.join(args.out, name))
         for path in ([args.peaks] if args.peaks else []) + [self.log] * args.resume:
             self.rows += self._read(path)
@@ -639,8 +649,7 @@ class Run:
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
         todo += [dict(job="bits", network=n) for n in names]
         todo += [dict(job="plain", network=n) for n in names] + [dict(job=job, network=job) for job in ("columns", "workspaces")]
-        todo += [dict(job="warm", network=n, point=point) for n in names for point in ("graph", "cairn")]
-        todo += [dict(job="warm", network=n, point="traced") for n in names]
+        todo += [dict(job=job, network=n, point=point) for job in STARTS for n in names for point in ("graph", "cairn")]
         return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
 
     def find(self, network, name, share=None):
@@ -653,7 +662,7 @@ class Run:
         if options["job"] == "bits":
             return len([r for r in self.rows if (r["network"], r["row"]) == (options["network"], "cairn bits")]) >= BUDGETS
         name = {"cairn": "about", "whole": "cairn whole none", "plain": "cairn plain none"}.get(options["job"], options["job"])
-        if options["job"] == "warm":
+        if options["job"] in STARTS:
             name += " " + options["point"]
         row = self.find(options["network"], name, options.get("share"))
         return row is not None and "other" not in row and options.get("points", "-") == "-"
@@ -668,16 +677,17 @@ class Run:
 
     @staticmethod
     def may_start(options, running, waiting):
-        """Bits are compared when no step is timed any more; a warm start is alone."""
-        if options["job"] == "warm":
-            return not running
+        """Bits are compared when no step is timed any more. First steps are timed when nothing else runs, cold ones before
+        warm ones."""
         others = waiting + [job["options"] for job in running]
+        if options["job"] in STARTS:
+            return all(other["job"] in STARTS[STARTS.index(options["job"]):] for other in others)
         return options["job"] != "bits" or not any(other["job"] in PEERS + OURS for other in others)
 
     def compiled(self, job):
         options = job["options"]
-        name = ready_name(options["network"], options["job"], options.get("share"))
-        return options["job"] not in PEERS + OURS or os.path.exists(os.path.join(self.args.out, name))
+        name = ready_name(options["network"], options["job"], options.get("share") or options.get("point"))
+        return options["job"] not in PEERS + OURS + STARTS or os.path.exists(os.path.join(self.args.out, name))
 
     def go(self):
         todo, running, gone, timed = self.todo, [], False, False
@@ -690,6 +700,10 @@ class Run:
             if not gone and (not late or time.time() > self.begun + min(PATIENCE, 0.4 * self.args.limit)):
                 note(self.args, "go")
                 gone = True
+            for kind in STARTS:
+                mine = [job for job in running if job["options"]["job"] == kind]
+                if mine and all(map(self.compiled, mine)) and not any(o["job"] == kind for o in todo):
+                    note(self.args, f"all.{kind}")
             for job in list(running):
                 if self.listen(job):
                     running.remove(job)
@@ -762,7 +776,7 @@ def main():
     parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
     parser.add_argument("--gaps", metavar="FILE", nargs="+", help="print where nothing runs in steps of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,whole,warm,bits,plain,checkpoint,graph,knob,columns,workspaces; all")
+    parser.add_argument("--rows", default="", help="cairn,whole,cold,warm,bits,plain,checkpoint,graph,knob,columns,workspaces; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of smallest,same,half,knob that are wanted in rows cairn; all")
@@ -788,8 +802,7 @@ def main():
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
         return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets,
-                "workspaces": workspaces,
-                "warm": warm}.get(args.job, peer)(args)
+                "workspaces": workspaces, "cold": first_step, "warm": first_step}.get(args.job, peer)(args)
     return Run(args).go()
 
 

@@ -10,7 +10,8 @@ that does not fit runs without keeping anything for the backward part, and so do
 What graph 0 has saved is dropped too, because there is no backward part any more that would read it.
 
 This stays inside the budget; where it would not, or where the graph returns the loss and nothing follows, the refusal
-comes at once. All values are those of the step. Nothing has been updated when the refusal comes.
+comes at once. All values are those of the step. No parameter has been updated when the refusal comes, but buffers, as
+running statistics, and the state of random numbers are those after a forward pass.
 """
 
 import torch

@@ -77,6 +77,8 @@ def with_partition(options, partition, forward=boxed, backward=boxed, without=bo
     def compile_module(gm, example_inputs):
         on_cpu = all(v.device.type == "cpu" for v in example_inputs if isinstance(v, torch.Tensor))
         table = _inductor.decompositions(on_cpu) if options.mode == "compiled" else None
+        if options.mode == "compiled" and keeper is None:
+            _inductor.start_compilers(on_cpu)
         compiled = _torch.aot_autograd(fw_compiler=forward, bw_compiler=backward, inference_compiler=without,
                                        partition_fn=partition, decompositions=table)
         if options.mode == "compiled" and options.chunks != 1:
@@ -151,7 +153,8 @@ class Backend:
         options += [variant.whole, _regions.autocast(), os.environ.get("CAIRN_CACHE")]
         options += [_captures.settings(), _captures.overlap_of(tensors)]
         words = f"{_costs.origin(device)} {options}"
-        return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words)
+        return _captures.Keeper(self.write_kept, self._compile_forward, self._compile_backward, self._compile_without, words,
+                                lambda: _inductor.start_compilers(device.type == "cpu"))
 
     def compile_ahead(self, variant):
         """A callable that runs the forward part of a region and keeps nothing, and the most bytes that it makes."""
@@ -183,7 +186,7 @@ class Backend:
         """Plan a step and write its two graphs. `gm` has its inputs; joint_for() gives its storages and ops with costs."""
         captured = time.perf_counter() - self._start
         outside = self.options.outside + (self._variant.outside if self._variant is not None else 0)
-        with lending(_inputs_of(gm, self._real)):
+        with lending(_inputs_of(gm, self._real), sparing=self.options.budget is not None):
             joint = joint_for(dataclasses.replace(self.options, outside=outside))
             plan = self.make_plan(joint)
         plan.seconds["capture"] = captured

@@ -226,10 +226,11 @@ _keepers: list = []  # the one whose step is captured now is the last
 
 class Keeper:
     """One capture that PyTorch may find in its cache. `write` gives the two graphs of a step that was found, which
-    `forward` and `backward` compile; `without` compiles a graph without gradients."""
+    `forward` and `backward` compile; `without` compiles a graph without gradients. `missing` is called where a step is not
+    found."""
 
-    def __init__(self, write, forward, backward, without, words):
-        self._write, self._compile, self._words = write, (forward, backward), words
+    def __init__(self, write, forward, backward, without, words, missing):
+        self._write, self._compile, self._words, self._missing = write, (forward, backward), words, missing
         self._step, self._graphs, self._error = None, None, None
         self.forward, self.backward = (_torch.kept_by(self._compiler(i)) for i in (False, True))
         self.without = _torch.kept_by(lambda gm, inputs: Part(None, False, without(gm, inputs)))
@@ -265,7 +266,7 @@ class Keeper:
 
     def __enter__(self):
         _keepers.append(self)
-        self._open = _torch.cached_captures(self._words, _chunks.loss_in_chunks)
+        self._open = _torch.cached_captures(self._words, _chunks.loss_in_chunks, self._missing)
         self._open.__enter__()
 
     def __exit__(self, *error):

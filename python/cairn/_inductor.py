@@ -65,6 +65,14 @@ def compile_graph(graph, given):
         return compile_fx_inner(fx.GraphModule({}, copy), given, cudagraphs=False, is_inference=True)
 
 
+def start_compilers(on_cpu):
+    """Start the processes in which Inductor compiles kernels for a GPU, as torch.compile does: they take seconds until they
+    are ready, and until then kernels are compiled here, one after the other."""
+    from torch._inductor.async_compile import maybe_warm_pool
+    if not on_cpu:
+        maybe_warm_pool()
+
+
 _compiling = [None]  # the form whose graph Inductor compiles now is the last
 
 
@@ -96,12 +104,22 @@ def in_parallel():
 
 @functools.cache
 def module_of(source):
-    """A module of Python code. It is in a file, where Triton looks for the source of kernels. Triton keeps what it compiles
-    in one folder, whether it is a kernel of ours that runs first in a process or one of Inductor's."""
+    """A module of Python code. It is in a file, where Triton looks for the source of kernels."""
     from torch._inductor.codecache import PyCodeCache
+    _prepare_triton()
+    return PyCodeCache.load(source)
+
+
+@functools.cache
+def _prepare_triton():
+    """Triton keeps what it compiles in one folder, whether it is a kernel of ours or one of Inductor's, and under the same
+    keys in every process: these have the version of the assembler, which Inductor chooses when it first compiles a kernel
+    in this process, and in a process that finds all of its kernels never."""
+    from torch._inductor.runtime import compile_tasks
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
     os.environ.setdefault("TRITON_CACHE_DIR", triton_cache_dir(0))
-    return PyCodeCache.load(source)
+    for name in ("_set_triton_ptxas_path", "_set_triton_libdevice_path"):  # the latter since 2.13
+        getattr(compile_tasks, name, lambda: None)()
 
 
 # ---- results at given addresses ----

@@ -35,25 +35,27 @@ def no_collections():
 
 
 DRAWN = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_BITS = {torch.float64: torch.int64, torch.float32: torch.int32, torch.float16: torch.int16, torch.bfloat16: torch.int16}
 _UNSIGNED = {torch.uint64: torch.int64, torch.uint32: torch.int32, torch.uint16: torch.int16}
 
 
 _lent: dict = {}  # by the storage of a fake tensor: that tensor, and the real storage of the caller
+_sparing = True  # whether trials must stay inside a budget
 
 
 @contextlib.contextmanager
-def lending(pairs):
+def lending(pairs, sparing=True):
     """In the block, operands that are the first of a pair, a fake tensor, or views of it, are the second, a real one.
-    Nothing is lent whose memory is not there, or not laid out in the same way."""
-    global _lent
-    before, _lent = _lent, {}
+    Nothing is lent whose memory is not there, or not laid out in the same way. `sparing`: there is a budget to keep."""
+    global _lent, _sparing
+    before, _lent, _sparing = (_lent, _sparing), {}, sparing
     try:
         for fake, real in pairs:
             if _is_alike(fake, real):
                 _lent[_torch.storage_key(fake)] = fake, real.untyped_storage()
         yield
     finally:
-        _lent = before
+        _lent, _sparing = before
 
 
 def _is_alike(fake, real):
@@ -114,17 +116,36 @@ def _set_random_state(device, state):
 
 def digest(tensor):
     """Shape, strides, type and a number that is the same for equal elements, and in all likelihood for no others. Both zeros
-    are equal, and so is all that is not a number."""
-    found, number = tensor.detach(), 0
+    are equal, and so is all that is not a number. A device need not be waited for before the end."""
+    found = tensor.detach()
     if not found.is_contiguous():
         found = found.permute(sorted(range(found.dim()), key=lambda d: (-found.stride(d), -found.shape[d])))
-    found = torch.view_as_real(found) if found.is_complex() else found
-    for chunk in found.reshape(-1).split(max(1 << 10, min(found.numel() >> 8, 1 << 18))):
-        bits = chunk.double().nan_to_num_().add_(0.0).view(torch.int64) if chunk.is_floating_point() else chunk.long()
-        places = torch.arange(bits.numel(), device=bits.device).mul_(2).add_(1).mul_(-7046029254386353131)
-        mixed = places.mul_(bits ^ (bits >> 29))
-        number = (number * 6364136223846793005 + int((mixed ^ (mixed >> 32)).sum())) % (1 << 64)
-    return number, tuple(tensor.shape), tensor.stride(), tensor.dtype
+    found = (torch.view_as_real(found) if found.is_complex() else found).reshape(-1)
+    size = min(_chunk(found), found.numel())
+    places = torch.arange(size, device=found.device).mul_(2).add_(1).mul_(-7046029254386353131)
+    number = torch.zeros((), dtype=torch.int64, device=found.device)
+    for chunk in found.split(max(size, 1)):
+        bits = _bits(chunk)
+        bits ^= bits >> 29
+        bits *= places[:len(bits)]
+        bits ^= bits >> 32
+        number.mul_(6364136223846793005).add_(bits.sum())
+    return int(number), tuple(tensor.shape), tensor.stride(), tensor.dtype
+
+
+def _chunk(flat):
+    """How many elements are read at a time: each needs up to 24 bytes meanwhile."""
+    if not _sparing:
+        return 1 << 24
+    return max(1 << 16 if flat.is_cuda else 1 << 10, min(flat.numel() >> 8, 1 << 18))
+
+
+def _bits(flat):
+    """New integers for elements."""
+    if not flat.is_floating_point():
+        return flat.to(torch.int64, copy=True)
+    flat = flat if flat.dtype in _BITS else flat.float()
+    return flat.nan_to_num().add_(0.0).view(_BITS[flat.dtype]).long()
 
 
 def random_like(value, diagonal=False, storages=None):

@@ -161,17 +161,25 @@ def note_saved(metadata: Any, forward: Any, results: int) -> None:
 
 
 @contextlib.contextmanager
-def cached_captures(words: str, function: Any) -> Iterator[None]:
+def cached_captures(words: str, function: Any, missing: Any) -> Iterator[None]:
     """In the block AOTAutograd keeps captured steps whole, under keys of which `words` are a part. Their graphs may call
-    `function`, and begin and end autocast: all arguments of these calls are in the graph's code."""
+    `function`, and begin and end autocast: all arguments of these calls are in the graph's code. `missing` is called before
+    a step is captured that is not there."""
     usual, functions = _capture_cache.autograd_cache_key, (function, *_autocast)
 
     def key_with_words(*given, **options):
         known = dict(_inductor_config.unsafe_marked_cacheable_functions)
         known.update((f"{f.__module__}.{f.__name__}", words) for f in functions)
-        with _inductor_config.patch(unsafe_marked_cacheable_functions=known):
-            key, lines = usual(*given, **options)
-        return key[:1] + hashlib.sha256(f"{key} {words}".encode()).hexdigest(), lines
+        try:
+            with _inductor_config.patch(unsafe_marked_cacheable_functions=known):
+                key, lines = usual(*given, **options)
+        except Exception:
+            missing()
+            raise
+        key = key[:1] + hashlib.sha256(f"{key} {words}".encode()).hexdigest()
+        if not os.path.exists(_capture_cache.AOTAutogradCache._get_tmp_dir_for_key(key)):
+            missing()
+        return key, lines
     _capture_cache.autograd_cache_key = key_with_words
     try:
         with _functorch_config.patch(_KEPT_WHOLE):

@@ -251,6 +251,7 @@ class Trainer:
                  loss: Callable[..., Any] | None, clip_norm: float | None) -> None:
         self.model, self.optimizer, self.options, self.clip_norm = model, optimizer, options, clip_norm
         _refuse(model, optimizer)
+        _refuse_shared(model)
         self.optimizer_steps = _updates.Optimizer(optimizer)
         self.plan: Plan | None = None
         self.norm: torch.Tensor | None = None
@@ -420,6 +421,15 @@ def _refuse(model, optimizer):
                 raise CairnError("the optimiser has a parameter that is not one of the model")
             if p._backward_hooks or p._post_accumulate_grad_hooks:
                 raise CairnError("a parameter has a hook on its gradient, which the trainer cannot call")
+
+
+def _refuse_shared(model):
+    first: dict = {}
+    for name, p in model.named_parameters():
+        other, before = first.setdefault(storage_key(p), (name, p))
+        if before is not p and p.numel() and (p.requires_grad or before.requires_grad):
+            raise CairnError(f"the parameters {other} and {name} share memory, which the trainer cannot plan, because it "
+                             "moves and updates one parameter at a time; give each its own, by clone()")
 
 
 def _refuse_host(size):

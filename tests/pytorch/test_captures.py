@@ -13,7 +13,7 @@ from unittest import mock
 import cairn
 import torch
 import torch.nn.functional as F
-from cairn import _captures, _compiled, _pairs
+from cairn import _captures, _compiled, _inductor, _pairs
 from torch import nn
 
 from common import compiled, same, with_cairn
@@ -178,6 +178,14 @@ class Found(unittest.TestCase):
             self.assertEqual(count, [0])
             self.assertTrue(same(apart, together) and same(loss(x.clone()), loss(x[:])))
             self.assertEqual(count, [2])
+
+    def test_compilers(self):
+        """Inductor's processes are started only where a step is captured."""
+        model, inputs, *_ = prepared("gpt")
+        with no_captures(), mock.patch.object(_inductor, "start_compilers") as start:
+            for _ in range(2):
+                with_cairn(model, inputs, cairn.backend(**MODE), steps=1)
+                self.assertEqual(start.call_count, 1)
 
     def test_refused(self):
         """A budget that is too small is refused in the same words, without a capture for nothing."""
