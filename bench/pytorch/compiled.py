@@ -368,13 +368,12 @@ def first_step(args):
     call = bench.torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
     note(args, ready_name(args.network, args.job, args.point))
     wait_for(args, f"all.{args.job}")
-    with open(os.path.join(args.out, "device.lock"), "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        first = bench.first(call)
-        seconds = backend.plans[0].seconds if args.point == "cairn" else {}
-        say(network=args.network, row=f"{args.job} {args.point}", first_s=first,
-            **(dict(seconds={k: round(v, 2) for k, v in seconds.items()}) if seconds else {}))
-        os._exit(0)  # with its compilers, before the next one begins
+    lock = os.open(os.path.join(args.out, "device.lock"), os.O_WRONLY | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)  # until the process has ended: compilers that it has started end before that
+    first = bench.first(call)
+    seconds = backend.plans[0].seconds if args.point == "cairn" else {}
+    say(network=args.network, row=f"{args.job} {args.point}", first_s=first,
+        **(dict(seconds={k: round(v, 2) for k, v in seconds.items()}) if seconds else {}))
 
 
 def columns(args):

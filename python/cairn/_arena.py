@@ -34,6 +34,10 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
+# Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
+# run in slices, or where nothing may be copied.
+FORMS = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
+PLAIN, COPIES, SLICES = 1, 4, 5
 
 
 # ---- where tensors are ----
@@ -306,10 +310,9 @@ class ArenaPlanner(Planner):
             known[key] = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, lost, **options))
         return known[key]
 
-    def _fitted(self, solution, size, tight):
+    def _fitted(self, solution, size, forms=SLICES):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
-        found, options = [self._laid(solution)], [dict(copies=kind) for kind in (LARGE, GRADIENTS, SOME)]
-        options += [dict(tight=True)] * tight
+        found, options = [self._laid(solution)], list(FORMS[1:forms])
         while options and self.needs(found[-1]) > size:
             if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
                 options = [option for option in options if "tight" in option]
@@ -350,15 +353,15 @@ class ArenaPlanner(Planner):
     def _small_ones(self):
         """Plans for the smallest possible budget and a little more, with arenas as small as possible."""
         try:
-            return [self._fitted(self._solved(1), 1, True)]
+            return [self._fitted(self._solved(1), 1)]
         except lib.Failure as failure:
             self._only_infeasible(failure)
             self._tightest_op, least = failure.name, failure.smallest_budget
         found, more = [], max(least // (4 * SLACK), self.alignment)
         for size in range(least, least + SMALLEST * more, more):
-            if found and size >= min(laid.layout.bytes for laid in found):
+            if found and size >= min(map(self.needs, found)):
                 break
-            found.append(self._fitted(self._solved(size), 1, True))
+            found.append(self._fitted(self._solved(size), 1))
             if found[-1].layout.packed:  # more memory for the plan makes no smaller one
                 break
         return found
@@ -375,26 +378,27 @@ class ArenaPlanner(Planner):
         return self._plans[size]
 
     def _solve(self, size):
-        """The fastest plan found whose arena and what is beside it fit into `size`. Slices take time, which a plan for less
-        memory without them may not."""
+        """The fastest plan found whose arena and what is beside it fit into `size`. Slices and copies take time, which a plan
+        for less memory without them may not."""
         bound = self._solved(size).bound_ns  # of all that may be used
-        best = self._search(size, True)
-        if best.layout.tight:
-            try:
-                best = min(best, self._search(size, False), key=lambda laid: laid.time_ns)
-            except lib.Failure as failure:
-                self._only_infeasible(failure)
+        best = self._search(size, SLICES)
+        for forms in [COPIES] * best.layout.tight + [PLAIN]:
+            if best.layout.slower_ns > best.time_ns // GAIN:
+                try:
+                    best = min(best, self._search(size, forms), key=lambda laid: laid.time_ns)
+                except lib.Failure as failure:
+                    self._only_infeasible(failure)
         best.bound_ns = bound
         return best
 
-    def _search(self, size, tight):
+    def _search(self, size, forms):
         """The fastest plan found that fits. How much of the memory the plan itself may use is searched for, above what a
         refusal has named as too little, until little memory or time is left to gain."""
         low, high, target, slack = self._too_little, size, size, max(size // SLACK, self.alignment)
         best = missed = None
         for _ in range(TRIES):
             try:
-                laid = self._fitted(self._solved(target), size, tight)
+                laid = self._fitted(self._solved(target), size, forms)
             except lib.Failure as failure:
                 if missed is None or failure.status != lib.INFEASIBLE:
                     raise

@@ -130,8 +130,13 @@ class _Draft:
             self.names.append(name)
 
     def _leaves_storage(self, line):
-        """Whether a line reads what lies behind a number, which some losses leave there, and not always the same."""
-        return ".as_strided(" in line and self.values[line.split(" = ")[1].split(".as_strided(")[0]].dim() == 0
+        """Whether a line reads what lies behind a number, which some losses leave there, and not always the same; or what
+        lies behind an expanded tensor, as PyTorch's median does."""
+        for call in (".as_strided(", ".median(0)"):
+            if call in line:
+                value = self.values[line.split(" = ")[1].split(call)[0]]
+                return value.dim() == 0 or call == ".median(0)" and value.stride(0) == 0 and value.shape[0] > 1
+        return False
 
     def draw(self):
         kind = self.rng.random()

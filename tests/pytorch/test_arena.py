@@ -77,6 +77,25 @@ class Exact(unittest.TestCase):
             if plan.bound_ns:  # no plan was made for another budget
                 self.assertEqual(plan.bound_ns, solve(planner.step, "auto", budget).bound_ns)
 
+    def test_slow_copies(self):
+        """Copies avoid gaps of the allocator. Where they take long, a plan for less memory without copies is used."""
+        _, _, first, _ = prepared("gpt")
+        budget = (first.smallest()[0] + first.none_peak()) // 2
+
+        def copies(nanoseconds):
+            class Gaps(_arena.Layout):
+                def __init__(self, *given, **options):
+                    super().__init__(*given, **options)
+                    if self.copies:
+                        self.slower_ns += nanoseconds
+                    else:
+                        self.total += budget // 20
+            with mock.patch.object(_arena, "Layout", Gaps):
+                plan = _backend.planner_for(first.joint, first.options).within(budget)
+            self.assertLessEqual(plan.peak, budget)
+            return plan.layout.copies
+        self.assertEqual((copies(1 << 40) > 0, copies(0) > 0), (False, True))
+
     def test_gradients_in_arena(self):
         """Matrix products write their gradients into the arena."""
         model, inputs, planner, _ = prepared("gpt")
