@@ -378,8 +378,8 @@ class ArenaPlanner(Planner):
         return self._plans[size]
 
     def _solve(self, size):
-        """The fastest plan found whose arena and what is beside it fit into `size`. Slices and copies take time, which a plan
-        for less memory without them may not."""
+        """The fastest plan found whose arena and what is beside it fit into `size`. Slices and copies take time, which a
+        plan for less memory without them may not."""
         bound = self._solved(size).bound_ns  # of all that may be used
         best = self._search(size, SLICES)
         for forms in [COPIES] * best.layout.tight + [PLAIN]:
