@@ -36,7 +36,7 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
 # Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
 # run in slices, or where nothing may be copied.
-FORMS = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
+FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
 PLAIN, COPIES, SLICES = 1, 4, 5
 
 
