@@ -221,9 +221,11 @@ class _Propagator(fx.Interpreter):
                              f"captures it as {captured}, so this step cannot be planned")
 
     def _separate(self, node):
-        """A result that is returned twice has two gradients, whose fake tensors may be one."""
-        keys = {key_of(v) for v in tensors_of(node.meta.get("val")) if is_strided([v])}
-        if is_tangent(node) and not keys.isdisjoint(self._given):
+        """A result that is returned twice has two gradients, whose fake tensors may be one. Of a result that is a view the
+        fake gradient lies where that does in its storage; a real one has a storage of its own."""
+        values = [v for v in tensors_of(node.meta.get("val")) if is_strided([v])]
+        keys = {key_of(v) for v in values}
+        if is_tangent(node) and (not keys.isdisjoint(self._given) or any(v.storage_offset() for v in values)):
             node.meta["val"] = _torch.pytree.tree_map_only(torch.Tensor, self._like, node.meta["val"])
         self._given |= keys
 

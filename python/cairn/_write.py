@@ -16,7 +16,6 @@ from . import _library as lib
 from . import _moves
 from . import _norms
 from ._compiled import Kernel, Onto
-from ._errors import CairnError
 from ._geometry import is_tangent, place_of
 from ._joint import INSIDE, ignores_statistics, is_collective, is_effect, is_mutation, is_number, without_statistics
 
@@ -108,7 +107,7 @@ class Writer:
         if node.op == "placeholder" or (node.op == "get_attr" and storages):
             new = self.env[storages[0]]
             if node.op == "placeholder" and storages[0].op is None and self.placeholder_of[storages[0]] is not node:
-                new = self.extra[node] if node in self.extra else self._seen_as(val, storages[0])
+                new = self.extra[node]
         elif op is not None and is_effect(node):
             new = self._value(node.args[0])
         elif op is not None and isinstance(val, torch.Tensor):
@@ -127,12 +126,6 @@ class Writer:
         value = node.meta["val"]
         if storage.op is None or storage.slot == node.args[1] or place_of(value) == place_of(storage.like):
             return self.env[storage]
-        return self._seen_as(value, storage)
-
-    def _seen_as(self, value, storage):
-        """A storage as another tensor than the one that is there: one of several results, or of inputs that share memory."""
-        if value.dtype != self.env[storage].meta["val"].dtype:
-            raise CairnError("two inputs of the graph share memory and have different types, so this step cannot be planned")
         new = self.graph.call_function(torch.ops.aten.as_strided.default, (self.env[storage], *place_of(value)))
         new.meta["val"], new.meta[_check.HOLDS] = value, [storage]
         return new
@@ -372,21 +365,21 @@ class Writer:
         results = self._apart(self._updated([self._value(n) for n in joint.fwd_out]))
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
-        also = self._also_saved()
+        also, views = self._also_saved(), {p: new for p, new in self.extra.items() if joint.of_node[p][0] in self.saved}
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
-        tensors += [*also, *self.numbers.values()]
+        tensors += [*also, *views.values(), *self.numbers.values()]
         out = self.graph.output(tuple(results + tensors))
         self._describe(out, len(results), len(tensors))
         self._finish()
         self.numbers_given = self.numbers
         forward, old, old_hosts = self.graph, self.env, self.hosts
         self.forward_graph = forward
-        self.rest = (storages, hosts, states, also, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
+        self.rest = (storages, hosts, states, also, views, old, old_hosts, set(self.going), set(self.ran), set(self.checked))
         return self._module(forward), self._module(self.backward(False))
 
     def _emit_inputs(self):
         joint = self.joint
-        self.placeholder_of, self.extra = {}, {}
+        self.placeholder_of, self.extra = {}, {}  # of inputs that share memory the first, and the others: they may move
         for p in joint.primals:
             new = self.graph.placeholder(p.name)
             new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
@@ -459,11 +452,10 @@ class Writer:
     def backward(self, keep_saved):
         """`keep_saved`: what the forward part saved is not overwritten, because another backward may follow."""
         joint = self.joint
-        storages, hosts, states, also, old, old_hosts, going, ran, checked = self.rest
+        storages, hosts, states, also, views, old, old_hosts, going, ran, checked = self.rest
         self._begin()
         self.ran, self.checked, self.going, self.hosts = set(ran), set(checked), set(going), {}
         self.keep_saved, self.from_forward = keep_saved, set(self.saved)
-        self.extra = {}
         self.placeholder_of = {s: p for s, p in self.placeholder_of.items()}
 
         def arrive(name, like, holds=()):
@@ -478,6 +470,7 @@ class Writer:
         for s in states:
             self.env[s] = arrive(old[s].name, old[s])
         self._also_arrives([arrive(node.name, node) for node in also])
+        self.extra = {p: arrive(new.name, new, joint.of_node[p]) for p, new in views.items()}
         tangents = []
         for p in joint.tangents:
             new = self.arrived[p] = self.graph.placeholder(p.name)

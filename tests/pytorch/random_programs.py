@@ -87,6 +87,15 @@ def inputs(seed):
     return x, torch.randn(6, 6), v, y, s, u, t, torch.tensor([0, 1 % shape[0]]), x.detach() > 0
 
 
+def moved(tensor, by):
+    """A copy that lies so many elements further behind, in a larger storage."""
+    behind = torch.zeros(by + tensor.untyped_storage().nbytes() // tensor.element_size(), dtype=tensor.dtype,
+                         device=tensor.device)
+    new = behind.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() + by)
+    new.copy_(tensor)
+    return new
+
+
 def _replica(tensor, known):
     storage = tensor.untyped_storage()
     if storage._cdata not in known:
