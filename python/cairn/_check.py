@@ -268,8 +268,8 @@ class _Run:
 
 
 def _comes_from_outside(storage):
-    """Whether a storage is an input or a gradient of a result: no plan overwrites it, and it may begin anywhere in the memory
-    of a larger tensor, at another place in every call."""
+    """Whether a storage is an input or a gradient of a result: no plan overwrites it, and it may begin anywhere in the
+    memory of a larger tensor, at another place in every call."""
     return storage.op is None or storage.op.kind == "boundary"
 
 

@@ -32,6 +32,7 @@ BINARY = ("{a} + {b}", "{a} - {b}", "{a} * {b}", "{a} / (1 + {b}.abs())", "torch
           "{a} + y", "{a} * m", "torch.where(m, {a}, {b})", "{a} @ {b}.mT", "{a} + {b}.to({a}.dtype)", "{a} * s",
           "torch.add({a}, {b}.diagonal())", "F.mse_loss({a}, {b}, reduction='none')", "torch.outer({a}, {b})",
           "torch.cat(({a}, {b}))", "torch.addmm({a}, {b}, w)", "F.smooth_l1_loss({a}, {b})", "torch.dot({a}, {b})")
+# PyTorch's median reads what lies behind a tensor that is expanded.
 OTHERS = ("{a}.sum(-1, keepdim=True)", "{a}.mean(0)", "torch.softmax({a}, -1)", "torch.cumsum({a}, 0)", "{a}.amax(-1)",
           "{a} @ w", "torch.cat(({a}, {a}), -1)", "torch.stack(({a}, {b}))", "{a}.clone()", "{a}.contiguous()",
           "F.layer_norm({a}, {a}.shape[-1:])", "{a}.flip(0)", "torch.tril({a})", "{a}.roll(1, 0)",
@@ -47,7 +48,7 @@ OTHERS = ("{a}.sum(-1, keepdim=True)", "{a}.mean(0)", "torch.softmax({a}, -1)", 
           "F.embedding_bag(n[None], {a})", "{a}.scatter(0, n[None].expand_as({a}[:1]), {a}[:1] * 2)",
           "{a}.sort(-1)[0]", "{a}.index_put((n,), {a}[:1], accumulate=True)", "{a}.index_add(0, n, {a}[:2])",
           "{a}.topk(2, -1)[0]", "{a}.scatter_add(0, n[None].expand_as({a}[:1]), {b}[:1])", "{a}.max(-1)[0]",
-          "{a}.median(0)[0]", "{a}.prod(-1)", "torch.diag_embed({a})", "{a}.repeat(2, *[1] * ({a}.dim() - 1))",
+          "{a}.contiguous().median(0)[0]", "{a}.prod(-1)", "torch.diag_embed({a})", "{a}.repeat(2, *[1] * ({a}.dim() - 1))",
           "{a}.repeat_interleave(2, 0)", "{a}.cummax(0)[0]", "torch.fft.rfft({a}).abs()", "torch.fft.fft({a}).real",
           "(torch.complex({a}, {a}) * 1j).imag", "{a}.var(-1)", "F.cross_entropy({a}, n[:1].expand({a}.shape[0]))",
           "F.scaled_dot_product_attention({a}, {a}, {a})", "torch.bmm({a}, {a}.mT)", "{a}.softmax(0).log()",
@@ -139,13 +140,8 @@ class _Draft:
             self.names.append(name)
 
     def _leaves_storage(self, line):
-        """Whether a line reads what lies behind a number, which some losses leave there, and not always the same; or what
-        lies behind an expanded tensor, as PyTorch's median does."""
-        for call in (".as_strided(", ".median(0)"):
-            if call in line:
-                value = self.values[line.split(" = ")[1].split(call)[0]]
-                return value.dim() == 0 or call == ".median(0)" and value.stride(0) == 0 and value.shape[0] > 1
-        return False
+        """Whether a line reads what lies behind a number, which some losses leave there, and not always the same."""
+        return ".as_strided(" in line and self.values[line.split(" = ")[1].split(".as_strided(")[0]].dim() == 0
 
     def draw(self):
         kind = self.rng.random()
