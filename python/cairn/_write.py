@@ -365,7 +365,8 @@ class Writer:
         results = self._apart(self._updated([self._value(n) for n in joint.fwd_out]))
         going = [s for s in self.going if s in self.env]
         self.saved = storages + [s for s in going if s not in storages]
-        also, views = self._also_saved(), {p: new for p, new in self.extra.items() if joint.of_node[p][0] in self.saved}
+        also, views = self._also_saved(), {p: new for p, new in self.extra.items() if joint.of_node[p][0] in self.saved
+                                           and p.users}  # others may be integers that the capture has made constants
         tensors = [self.env[s] for s in self.saved] + [self.hosts[s] for s in hosts] + [self.env[s] for s in states]
         tensors += [*also, *views.values(), *self.numbers.values()]
         out = self.graph.output(tuple(results + tensors))
