@@ -88,13 +88,15 @@ def inputs(seed):
     return x, torch.randn(6, 6), v, y, s, u, t, torch.tensor([0, 1 % shape[0]]), x.detach() > 0
 
 
-def moved(tensor, by):
-    """A copy that lies so many elements further behind, in a larger storage."""
-    behind = torch.zeros(by + tensor.untyped_storage().nbytes() // tensor.element_size(), dtype=tensor.dtype,
-                         device=tensor.device)
-    new = behind.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset() + by)
-    new.copy_(tensor)
-    return new
+def moved(tensors, by):
+    """Copies in one storage, one behind the other, all of them so many elements behind its beginning."""
+    extents = [1 + sum((n - 1) * step for n, step in zip(t.shape, t.stride())) for t in tensors]
+    memory = torch.zeros(by + sum(extents), dtype=tensors[0].dtype, device=tensors[0].device)
+    places = [by + sum(extents[:i]) for i in range(len(tensors))]
+    found = [memory.as_strided(t.shape, t.stride(), place) for t, place in zip(tensors, places)]
+    for new, tensor in zip(found, tensors):
+        new.copy_(tensor)
+    return found
 
 
 def _replica(tensor, known):

@@ -33,19 +33,21 @@ KNOWN = 430537, 431887, 430156, 810112, 909261
 
 
 def trained(f, given, call=None):
-    """Results, gradients and changed inputs of two steps; in the second, inputs are in other places of their memory. Of
-    every third program all results have a part in the loss, not only the first; of half of these as parts of one tensor, so
-    that their gradients are parts of one, too."""
-    seen, kind = [], zlib.crc32(f.text.encode()) % 6
-    all_learn = kind % 3 == 0
+    """Results, gradients and changed inputs of two steps; in the second, inputs are in other places of their memory, and
+    those of every second program share it. Of every third program all results have a part in the loss, not only the first;
+    of half of these as parts of one tensor, so that their gradients are parts of one, too."""
+    seen, kind = [], zlib.crc32(f.text.encode()) % 12
+    all_learn, share = kind % 3 == 0, kind % 4 < 2
     for step in range(2):
         torch.manual_seed(step)
         mine = replicas(given)
-        mine[:len(LEARNED)] = [moved(t, 3 * step).detach().requires_grad_() for t in mine[:len(LEARNED)]]
+        learned = mine[:len(LEARNED)]
+        learned = moved(learned, 3 * step) if share else [moved([t], 3 * step)[0] for t in learned]
+        mine[:len(LEARNED)] = [t.detach().requires_grad_() for t in learned]
         results = (call or f)(*mine)
         results = results if isinstance(results, (list, tuple)) else (results,)
         learned = [r for r in (results if all_learn else results[:1]) if r.requires_grad]
-        if learned and kind == 0:
+        if learned and kind % 6 == 0:
             torch.cat([r.abs().float().flatten() for r in learned]).cumsum(0).mean().backward()
         elif learned:
             (sum(r.abs().float().sum() for r in learned) if all_learn else learned[0]).backward()
