@@ -112,9 +112,9 @@ def module_of(source):
 
 @functools.cache
 def _prepare_triton():
-    """Triton keeps what it compiles in one folder, whether it is a kernel of ours or one of Inductor's, and under the same
-    keys in every process: these have the version of the assembler, which Inductor chooses when it first compiles a kernel
-    in this process, and in a process that finds all of its kernels never."""
+    """Let every process find kernels of ours that another one has compiled. Triton keeps them in one folder, with those of
+    Inductor. The version of the assembler is a part of their keys. Inductor chooses it when it first compiles a kernel, so a
+    process that finds all of Inductor's kernels would have another one."""
     from torch._inductor.runtime import compile_tasks
     from torch._inductor.runtime.cache_dir_utils import triton_cache_dir
     os.environ.setdefault("TRITON_CACHE_DIR", triton_cache_dir(0))

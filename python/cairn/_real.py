@@ -116,7 +116,7 @@ def _set_random_state(device, state):
 
 def digest(tensor):
     """Shape, strides, type and a number that is the same for equal elements, and in all likelihood for no others. Both zeros
-    are equal, and so is all that is not a number. A device need not be waited for before the end."""
+    are equal, and so is all that is not a number. It waits for the device only once."""
     found = tensor.detach()
     if not found.is_contiguous():
         found = found.permute(sorted(range(found.dim()), key=lambda d: (-found.stride(d), -found.shape[d])))

@@ -163,8 +163,8 @@ def note_saved(metadata: Any, forward: Any, results: int) -> None:
 @contextlib.contextmanager
 def cached_captures(words: str, function: Any, missing: Any) -> Iterator[None]:
     """In the block AOTAutograd keeps captured steps whole, under keys of which `words` are a part. Their graphs may call
-    `function`, and begin and end autocast: all arguments of these calls are in the graph's code. `missing` is called before
-    a step is captured that is not there."""
+    `function`, and begin and end autocast: all arguments of these calls are in the graph's code. `missing` is called
+    where a step is not in the cache, before it is captured."""
     usual, functions = _capture_cache.autograd_cache_key, (function, *_autocast)
 
     def key_with_words(*given, **options):

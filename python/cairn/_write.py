@@ -380,7 +380,9 @@ class Writer:
 
     def _emit_inputs(self):
         joint = self.joint
-        self.placeholder_of, self.extra = {}, {}  # of inputs that share memory the first, and the others: they may move
+        # Of inputs that share memory the first one is in placeholder_of, the others are in extra. None is made from another,
+        # because each may lie elsewhere in the next call.
+        self.placeholder_of, self.extra = {}, {}
         for p in joint.primals:
             new = self.graph.placeholder(p.name)
             new.meta = {**p.meta, _check.HOLDS: joint.of_node[p]}
