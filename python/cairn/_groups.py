@@ -41,7 +41,7 @@ SMALL = 16  # a tensor this many times smaller than another counts as nothing be
 UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
 _UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}
 LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
-ASKED = 8  # times as many bytes must a group make to be worth the question whether it should be merged
+ASKED = {"cuda": 8 << 20, "cpu": 128 << 10}  # bytes that a tensor must have for the question whether merging pays
 
 
 def is_reduction(node):
@@ -76,20 +76,26 @@ def source_of(node):
 class Group:
     """`outs` are realised values, `cone` the nodes that compute them, in order, `leaves` the realised values that they
     read; `domain` is the number of elements of its largest loop. `made` are the outs before those that nothing else reads
-    were dropped, and `asked` says whether it was merged where that is a question."""
+    were dropped. `halves`: where it is a question whether merging pays, the outs of the two groups that it was last made
+    of; several pairs if it was then merged with others."""
 
     def __init__(self, backward, solo):
         self.backward, self.solo = backward, solo
         self.outs, self.cone, self.leaves, self.domain = [], [], [], 0
-        self.made, self.asked = frozenset(), False
+        self.made, self.halves = frozenset(), []
 
 
 class Grouping:
-    """The units of a graph: groups and anchors. `units` has them in an order in which they can run. `apart` are values that
-    are not made together where that is a question (_merges.py)."""
+    """The units of a graph: groups and anchors. `units` has them in an order in which they can run. `apart` are pairs of
+    sets of values: no value of the one is made together with one of the other (_merges.py)."""
 
-    def __init__(self, gm, num_fwd_outputs, device, apart=frozenset()):
-        self.device, self.nodes, self.results, self.apart = device, list(gm.graph.nodes), num_fwd_outputs, apart
+    def __init__(self, gm, num_fwd_outputs, device, apart=()):
+        self.device, self.nodes, self.results = device, list(gm.graph.nodes), num_fwd_outputs
+        self._sides = {}  # by value: the pairs that it is in, by their numbers, and its side of each
+        for number, pair in enumerate(apart):
+            for side, values in enumerate(pair):
+                for n in values:
+                    self._sides.setdefault(n, set()).add((number, side))
         self._has_rows = _rows.available(device)
         self.units = self._found(True) or self._found(False)  # merged groups may depend on each other
         assert self.units is not None, "groups depend on each other"
@@ -380,7 +386,7 @@ class Grouping:
         self._forget(a)
         self._forget(b)
         self._close(a, a.outs + b.outs)
-        a.asked |= b.asked
+        a.halves = a.halves + b.halves
         self._enter(a)
         kept = [u for u in between if u not in depends] + [a] + [u for u in between if u in depends]
         self.order[first:last + 1] = [*kept, None]  # the empty place keeps all others where they are
@@ -449,12 +455,15 @@ class Grouping:
         return rules
 
     def _is_question(self, a, b):
-        """Whether two groups that a rule merges may be faster apart: only one of them sums over slow dimensions, and no
-        large value is made in memory only because they are apart."""
-        big = self._big(a) + self._big(b)
-        return (a.backward and a.columns != b.columns and a.domain == b.domain and bool(big)
-                and all(self._is_read_beside(n, a, b) for n in big)
-                and sum(self._bytes[n] for n in big) > ASKED * LAUNCH.get(self.device.type, 0))
+        """Whether two groups that a rule merges may be faster apart: both are large, and no large value is made in memory
+        only because they are apart."""
+        large = ASKED.get(self.device.type, ASKED["cuda"])
+        return (a.domain == b.domain and all(self._is_read_beside(n, a, b) for n in self._big(a) + self._big(b))
+                and all(any(self._bytes[n] >= large for n in g.leaves + g.outs) for g in (a, b)))
+
+    def _are_apart(self, a, b):
+        one, other = ({pair for n in g.outs for pair in self._sides.get(n, ())} for g in (a, b))
+        return any((number, 1 - side) in other for number, side in one)
 
     def _merge(self):
         for rule in self._rules():
@@ -470,12 +479,12 @@ class Grouping:
             near = {g: True for n in p.outs + shared for g in self.readers.get(n, ()) if isinstance(g, Group)}
             for c in sorted(near, key=self.at.get) if p in self.at else ():
                 apart = c is p or c.backward != p.backward or c.solo or p.solo or self._adds_between(p, c)
-                if apart or p not in self.at or c not in self.at or not rule(p, c):
+                if apart or p not in self.at or c not in self.at or not rule(p, c) or self._are_apart(p, c):
                     continue
-                asks = self._is_question(p, c)
-                joined = None if asks and not self.apart.isdisjoint(p.outs + c.outs) else self._join(p, c)
+                halves = [(frozenset(p.outs), frozenset(c.outs))] if self._is_question(p, c) else []
+                joined = self._join(p, c)
                 if joined is not None:
-                    joined.asked |= asks
+                    joined.halves = halves or joined.halves
                     grown[joined] = True
         return [g for g in grown if g in self.at]
 
@@ -504,7 +513,7 @@ class Grouping:
         then write over it."""
         if not isinstance(unit, Group):
             return self.place[unit]
-        early = not self.apart.isdisjoint(unit.made) and not self._big(unit)
+        early = not self._sides.keys().isdisjoint(unit.made) and not self._big(unit)
         read = [self.place[n] for n in unit.leaves if early and n in self.backward and n.op != "placeholder"]
         return max(read, default=self.place[unit.outs[0]])
 

@@ -1,14 +1,15 @@
-"""Which groups that the rules merge are faster as one kernel, and which as several.
+"""Which groups that the rules merge are faster as one kernel, and which as two.
 
-The rules of _groups.py merge what reads the same memory. Where one kernel then makes sums over slow dimensions and something
-else, it may take longer than two. So such a step is divided twice:
+The rules of _groups.py merge what reads the same memory. That saves reading it again, but some kernels take longer than two:
+with sums over slow dimensions, with concatenations, with many values at a time. So a step is divided twice:
 
-    merged   all that the rules merge             dx, sums over rows          one kernel
-    apart    without the merges in question       dx  |  sums over rows       two kernels
+    merged   all that the rules merge              dx, sums over rows          one kernel
+    apart    without the last merge of a group     dx  |  sums over rows       two kernels
 
 The kernels of both are compiled at the same time and measured, once per signature. A merged group is divided if its parts
-are faster. Then the graph is divided for the last time. The outcome depends on the costs alone, which are kept, and does not
-change in a process, so all plans of a step have the same bits.
+are faster; these are then asked too. What is no question stays a rule: groups that are small, which a launch costs more
+than anything that they read, and values that exist in memory only if they are read by another kernel. The outcome depends
+on the costs alone, which are kept, and does not change in a process, so all plans of a step have the same bits.
 """
 
 import math
@@ -19,15 +20,23 @@ GAIN = 0.95  # of the time of a merged kernel: parts that take more are not used
 
 
 def grouped(divide, kernel_of, measure):
-    """The groups of a graph. `divide` makes them, given values that are to be made apart, `kernel_of` a group's kernel;
-    `measure` sets the times of kernels, given all groups that are merged."""
-    merged = divide(frozenset())
-    asked = [unit for unit in merged.units if isinstance(unit, Group) and unit.asked]
-    if not asked:
-        return merged
-    apart, questions = _by_value(divide(_made(asked))), {}
+    """The groups of a graph. `divide` makes them, given pairs of sets of values that are to be made apart, `kernel_of` a
+    group's kernel; `measure` sets the times of kernels, given all groups that are merged."""
+    apart = []
+    while True:
+        merged = divide(apart)
+        divided = _faster_apart(merged, divide, apart, kernel_of, measure)
+        if not divided:
+            return merged
+        apart = apart + halves_of(divided)
+
+
+def _faster_apart(merged, divide, apart, kernel_of, measure):
+    """The groups of `merged` whose parts are faster."""
+    asked = [unit for unit in merged.units if isinstance(unit, Group) and unit.halves]
+    parts_of, questions = _by_value(divide(apart + halves_of(asked))) if asked else {}, {}
     for group in asked:
-        parts = {apart[n]: True for n in group.made if n in apart}
+        parts = {parts_of[n]: True for n in group.made if n in parts_of}
         if len(parts) > 1 and all(part.made <= group.made for part in parts):
             questions[group] = kernel_of(group)[0], [kernel_of(part)[0] for part in parts]
     new = [kernels for kernels in questions.values() if kernels[0].divided is None]
@@ -35,12 +44,11 @@ def grouped(divide, kernel_of, measure):
         measure(merged, list({kernel: True for one, parts in new for kernel in (one, *parts)}))
     for kernel, parts in new:
         kernel.divided = sum(map(_time, parts)) < GAIN * _time(kernel) < math.inf
-    divided = [group for group, (kernel, _) in questions.items() if kernel.divided]
-    return divide(_made(divided)) if divided else merged
+    return [group for group, (kernel, _) in questions.items() if kernel.divided]
 
 
-def _made(groups):
-    return frozenset(n for group in groups for n in group.made)
+def halves_of(groups):
+    return [pair for group in groups for pair in group.halves]
 
 
 def _by_value(grouping):

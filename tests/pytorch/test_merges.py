@@ -26,15 +26,15 @@ def with_sums(planner):
     return [k for k in kernels_of(planner) if sorted(n.meta["val"].dim() for n in k.outputs()) == [2, 2]]
 
 
-def slow(microseconds, missing, table):
-    """Measure nothing: kernels with two results take so long, all others 1000 us."""
+def slow(microseconds, results, missing, table):
+    """Measure nothing: kernels with so many results take so long, all others 1000 us."""
     for signature, node in missing.items():
-        several = isinstance(node.meta["val"], tuple) and len(node.meta["val"]) > 1
+        several = isinstance(node.meta["val"], tuple) and len(node.meta["val"]) >= results
         table.set(signature, 1000 * (microseconds if several else 1000), 0)
 
 
-def measured(microseconds):
-    return unittest.mock.patch.object(_costs, "_measure_cpu", functools.partial(slow, microseconds))
+def measured(microseconds, results=2):
+    return unittest.mock.patch.object(_costs, "_measure_cpu", functools.partial(slow, microseconds, results))
 
 
 @unittest.skipIf(torch.cuda.is_available(), "kernels of a processor")
@@ -77,6 +77,14 @@ class Merged(unittest.TestCase):
             for more in (dict(budget="85%"), dict(budget="85%", arena=True), dict(arena=True)):
                 self.assertTrue(same(found, with_cairn(self.model, self.x, cairn.backend(**options, **more), steps=1)))
 
+    def test_statistics(self):
+        """In the forward part too: statistics of a value are made with it, unless that is slower."""
+        for microseconds, merged in ((1900, True), (2200, False)):
+            with tempfile.TemporaryDirectory() as folder, self.fresh(), measured(microseconds, results=3):
+                planner = planner_of(Normed(), (torch.randn(512, 128),), costs=os.path.join(folder, "costs.json"))
+            forward = [op.node.target for op in planner.joint.ops if _compiled.is_kernel(op) and not op.backward]
+            self.assertEqual(any(len(kernel.outputs()) == 3 for kernel in forward), merged)
+
     def test_unknown(self):
         """Kernels that cannot be measured stay merged."""
         with self.fresh(), unmeasured():
@@ -91,7 +99,7 @@ class Normed(nn.Module):
 
     def forward(self, x):
         for layer, norm in zip(self.layers, self.norms):
-            x = layer(norm(x))
+            x = x + layer(norm(x))
         return x.square().mean()
 
 
@@ -99,9 +107,9 @@ class Order(unittest.TestCase):
     def test_sums_first(self):
         """The sums of a norm's gradient that are made apart come before the gradient, which may overwrite what they read."""
         def apart(divide, kernel_of, measure):
-            asked = [u for u in divide(frozenset()).units if getattr(u, "asked", False)]
+            asked = [u for u in divide(()).units if getattr(u, "halves", ())]
             self.assertGreaterEqual(len(asked), 2)
-            return divide(_merges._made(asked))
+            return divide(_merges.halves_of(asked))
         with unmeasured(), unittest.mock.patch.object(_rows, "available", lambda device: True), \
                 unittest.mock.patch.object(_pairs, "find", lambda *_: []), \
                 unittest.mock.patch.dict(_compiled._kernels, clear=True), \
