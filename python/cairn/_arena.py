@@ -35,9 +35,10 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
 # Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
-# run in slices, or where nothing may be copied.
-FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
-PLAIN, COPIES, SLICES = 1, 4, 5
+# run in slices, or where nothing may be copied. A few copies may close all gaps, more of them may open others.
+FEW: tuple = tuple(dict(copies=LARGE, most=count) for count in (1, 2, 3, 4, 6, 8, 12))
+FORMS: tuple = {}, *FEW, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
+PLAIN, COPIES, SLICES = 1, len(FORMS) - 1, len(FORMS)
 
 
 # ---- where tensors are ----
@@ -47,17 +48,18 @@ class Layout:
     is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
     for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
-    those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
-    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
-    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
+    those. `copies` says which: none, the gradients that the caller gets (the largest, so many as `most` says, or all), or
+    also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can
+    run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
     has lost before the step, less what it may."""
 
-    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0):
+    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, most=None):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
-        self.copies = ALL if tight else copies
+        self.copies, self._most = ALL if tight else copies, most
         self.copied, self._kept = set(), kept
         self.second, self.slower_ns = set(solution.second), 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
+        self._large = self._largest() if self.copies == LARGE else set()
         self._find()
         self._lay()
         self.without_gaps = self.bytes + self.beside
@@ -123,8 +125,14 @@ class Layout:
             return op.second.workspace
         return op.node.target.beside(op.workspace, self.joint.table) if is_kernel(op) else op.workspace
 
+    def _largest(self):
+        """The largest gradients that would be beside the arena."""
+        found = [s for op in self.joint.ops for s in op.beside
+                 if s.bytes > _heap.SMALL and not self._can_place(op, s) and self._can_copy(op, s)]
+        return set(sorted(found, key=lambda s: -s.bytes)[:self._most])
+
     def _copies_gradient(self, s):
-        return self.copies > LARGE or self.copies == LARGE and s.bytes > _heap.SMALL
+        return self.copies > LARGE or s in self._large
 
     def _waits(self):
         """The number of steps above which a tensor that is alive so long is copied."""
@@ -312,7 +320,9 @@ class ArenaPlanner(Planner):
 
     def _fitted(self, solution, size, forms=SLICES):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
-        found, options = [self._laid(solution)], list(FORMS[1:forms])
+        found = [self._laid(solution)]
+        closes = found[0].layout.without_gaps <= size  # it would fit but for gaps
+        options = [option for option in FORMS[1:forms] if closes or option not in FEW]
         while options and self.needs(found[-1]) > size:
             if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
                 options = [option for option in options if "tight" in option]
