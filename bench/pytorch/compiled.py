@@ -376,66 +376,6 @@ def first_step(args):
         **(dict(seconds={k: round(v, 2) for k, v in seconds.items()}) if seconds else {}))
 
 
-def columns(args):
-    """Sums over rows, of which the gradients of norms and biases consist: Inductor's, ATen's, and as matrix products. And
-    products that are added to a matrix, against products and sums apart."""
-    import torch
-    gradient = lambda dy, x: ((dy.float() * x.float()).sum(0), dy.float().sum(0))
-    compiled = torch.compile(gradient, dynamic=False)
-    for shape in ((8192, 1024), (8192, 4096), (12608, 1024)):
-        dy, x = (torch.randn(shape, device=args.device, dtype=torch.bfloat16) for _ in range(2))
-        ones = torch.ones(1, shape[0], device=args.device, dtype=torch.bfloat16)
-        ways = dict(inductor_two=lambda: compiled(dy, x), inductor=torch.compile(lambda d: d.float().sum(0), dynamic=False),
-                    aten=lambda: dy.sum(0), product=lambda: ones @ dy, copy=lambda: dy.clone())
-        ways["inductor"] = lambda one=ways["inductor"]: one(dy)
-        with device_lock(args):
-            say(network="columns", row=str(shape), **{name: microseconds(torch, way) for name, way in ways.items()})
-    half = dict(device=args.device, dtype=torch.bfloat16)
-    one, sums = torch.randn(8192, 2048, **half), torch.zeros(8192, 2048, **half)
-    for inner in (512, 2048, 5632):  # gradients of what several layers read
-        a, b = torch.randn(8192, inner, **half), torch.randn(inner, 2048, **half)
-        ways = dict(product=lambda: torch.mm(a, b, out=one), added=lambda: sums.addmm_(a, b), sum=lambda: torch.add(one, sums))
-        with device_lock(args):
-            say(network="columns", row=str((8192, inner, 2048)), **{name: microseconds(torch, way) for name, way in ways.items()})
-
-
-def workspaces(args):
-    """Products of large layers with the workspace that PyTorch gives to cuBLAS and with the one that mode "compiled" does;
-    and which of them have the same bits with both."""
-    import torch
-    half = dict(device=args.device, dtype=torch.bfloat16)
-    shapes = (8192, 1024, 4096), (1024, 1024, 50304), (8192, 2048, 5632), (2048, 2048, 32000), (12608, 1024, 4096)
-    for rows, inner, outer in shapes:
-        x, w, dy = (torch.randn(shape, **half) for shape in ((rows, inner), (outer, inner), (rows, outer)))
-        products = dict(y=lambda: x @ w.t(), dx=lambda: dy @ w, dw=lambda: dy.t() @ x)
-        times, bits = {}, {}
-        with device_lock(args):
-            for size, setting in (("usual", None), ("small", ":16:8")):  # PyTorch 2.11 reads it before every product
-                os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
-                if setting is not None:
-                    os.environ["CUBLAS_WORKSPACE_CONFIG"] = setting
-                torch._C._cuda_clearCublasWorkspaces()
-                times[size] = {name: microseconds(torch, call) for name, call in products.items()}
-                bits[size] = {name: call() for name, call in products.items()}
-        say(network="workspaces", row=str((rows, inner, outer)), **times,
-            same=[name for name in products if torch.equal(bits["usual"][name], bits["small"][name])])
-
-
-def microseconds(torch, call, runs=20):
-    for _ in range(3):
-        call()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(runs):
-            call()
-    graph.replay()
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    graph.replay()
-    torch.cuda.synchronize()
-    return round(1e6 * (time.perf_counter() - start) / runs, 1)
-
-
 def largest_beside(plan):
     """What is beside the arena when most is there: the op that runs, and bytes of results and workspaces with their ops."""
     layout, steps, ops = plan.layout, plan.steps, plan.joint.ops
@@ -647,7 +587,7 @@ class Run:
         todo += [dict(job="cairn", network=n, points=",".join(self.points_of(n)) or "-") for n in names]
         todo += [dict(job="whole", network=n, chunks="1") for n in names if n in ("gpt", "llama")]
         todo += [dict(job="bits", network=n) for n in names]
-        todo += [dict(job="plain", network=n) for n in names] + [dict(job=job, network=job) for job in ("columns", "workspaces")]
+        todo += [dict(job="plain", network=n) for n in names]
         todo += [dict(job=job, network=n, point=point) for job in STARTS for n in names for point in ("graph", "cairn")]
         return [o for o in todo if (not self.wanted or o["job"] in self.wanted) and not self.is_done(o)]
 
@@ -775,7 +715,7 @@ def main():
     parser.add_argument("--kernels", metavar="FILE", nargs="+", help="print the longest kernels of files of --profile")
     parser.add_argument("--gaps", metavar="FILE", nargs="+", help="print where nothing runs in steps of --profile")
     parser.add_argument("--only", default="", help="networks, separated by commas")
-    parser.add_argument("--rows", default="", help="cairn,whole,cold,warm,bits,plain,checkpoint,graph,knob,columns,workspaces; all")
+    parser.add_argument("--rows", default="", help="cairn,whole,cold,warm,bits,plain,checkpoint,graph,knob; all")
     parser.add_argument("--limit", type=float, default=560, help="seconds after which what runs is ended")
     parser.add_argument("--at-once", type=int, default=20, help="processes; all of PyTorch's own steps must be among them")
     parser.add_argument("--points", default="", help="those of smallest,same,half,knob that are wanted in rows cairn; all")
@@ -800,8 +740,8 @@ def main():
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "2")
     os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     if args.job:
-        return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "columns": columns, "bits": bits_of_budgets,
-                "workspaces": workspaces, "cold": first_step, "warm": first_step}.get(args.job, peer)(args)
+        return {"cairn": cairn_rows, "plain": cairn_rows, "whole": cairn_rows, "bits": bits_of_budgets,
+                "cold": first_step, "warm": first_step}.get(args.job, peer)(args)
     return Run(args).go()
 
 

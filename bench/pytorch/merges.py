@@ -1,8 +1,9 @@
 """Whether the rules pay by which mode "compiled" merges groups of ops into one kernel (python/cairn/_groups.py).
 
-    python bench/pytorch/merges.py [--device cuda] [--only NETWORKS] [--small]
+    python bench/pytorch/merges.py [--device cuda] [--only NETWORKS] [--without WHICH] [--small]
 
-The networks of compiled.py with few layers are captured with all rules, without any, and without each. One JSON line each:
+The networks of compiled.py with few layers are captured with all rules, without any, and without each, or only as WHICH says
+("none,all,0"). One JSON line each:
 
   without     the number of the rule that is left out, in the order of Grouping._rules; "none": all are used; "all": none is
   kernels     how many kernels a step runs
@@ -52,11 +53,11 @@ def planner_without(left_out, model, inputs, cuda):
 def compare(name, args):
     large_models.NETWORKS[name] = SHORT[name]
     model, inputs = large_models.make(name, args.device, args.small)
-    todo = ["none", "all"]
+    todo = [int(one) if one.isdigit() else one for one in args.without.split(",")] if args.without else ["none", "all"]
     for left_out in todo:
         _compiled._kernels.clear()  # so that those of this step are counted
         planner, count = planner_without(left_out, model, inputs, args.device == "cuda")
-        if left_out == "all":
+        if left_out == "all" and not args.without:
             todo += range(count)
         ops = [op for op in planner.joint.ops if _compiled.is_kernel(op)]
         asked = [kernel.divided for kernel in _compiled._kernels.values() if kernel.divided is not None]
@@ -71,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="", help="networks, separated by commas")
+    parser.add_argument("--without", default="", help="rules to leave out: none, all or their numbers, separated by commas")
     parser.add_argument("--small", action="store_true", help="small networks, for a processor")
     args = parser.parse_args()
     torch.set_num_threads(1)

@@ -50,8 +50,8 @@ class Layout:
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets (the largest, so many as `most` says, or all), or
     also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can
-    run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
-    has lost before the step, less what it may."""
+    run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the
+    allocator has lost before the step, less what it may."""
 
     def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, most=None):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight

@@ -204,6 +204,23 @@ class Heap(unittest.TestCase):
             self.assertEqual(_heap.taken(40 << 20, [(behind, 0, 0), *((size, a + 1, b + 1) for size, a, b in lives)], 41)[1],
                              behind)
 
+    def test_few_copies(self):
+        """Gaps are closed with the fewest copies that suffice, those of the largest gradients."""
+        model, inputs, *_ = prepared("resnet")
+        planner = _backend.planner_of(model, inputs, _backend.Options(arena=True))
+        planner.joint.device, solution = torch.device("cuda"), planner.step.solve("none")
+        with mock.patch.object(_heap, "SMALL", 0), mock.patch.dict(_heap.UNITS, {False: 64}):
+            laid = [planner._laid(solution, **form) for form in _arena.FORMS]
+            needs = [planner.needs(one) for one in laid]
+            for at in (at for at, size in enumerate(needs) if size < min(needs[:at], default=0)):
+                found = planner._fitted(solution, needs[at])
+                self.assertIs(found, laid[at])
+        few, whole = laid[1:1 + len(_arena.FEW)], laid[1 + len(_arena.FEW)]
+        self.assertLess(min(map(planner.needs, few)), needs[0])
+        sizes = lambda one: sorted((s.bytes for _, s in one.layout.copied), reverse=True)
+        self.assertGreater(len(sizes(whole)), 4)
+        for one, form in zip(few, _arena.FEW):
+            self.assertEqual(sizes(one), sizes(whole)[:form["most"]])
 
     def test_behind(self):
         """On a GPU the gaps beside an arena count, and so does what the allocator has taken before: with the smallest budget
