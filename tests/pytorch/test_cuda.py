@@ -174,15 +174,15 @@ class Cuda(unittest.TestCase):
                 self.assertNotEqual(float(one[0][0][0]), float(one[0][1][0]))
 
     def test_recorded_offload(self):
-        """Copies inside a CUDA graph."""
-        for name in ("gpt", "resnet18"):
+        """Copies inside a CUDA graph, in both modes."""
+        for name, mode in itertools.product(("gpt", "resnet18"), ({}, dict(mode="compiled", arena=True))):
             model, inputs = on_device(name)
-            _, middle, _ = self.budgets(model, inputs, cudagraphs=True)
-            smallest = self.budgets(model, inputs, cudagraphs=True, offload=True)[2]
+            _, middle, _ = self.budgets(model, inputs, cudagraphs=True, **mode)
+            smallest = self.budgets(model, inputs, cudagraphs=True, offload=True, **mode)[2]
             for budget, algorithm in ((middle, "offload-best"), (smallest, "auto")):
-                (one, other), plan = self.recorded(name, budget, offload=True, algorithm=algorithm)
+                (one, other), plan = self.recorded(name, budget, offload=True, algorithm=algorithm, **mode)
                 print(json.dumps(dict(recorded_offload=name, algorithm=algorithm, offloads=plan.offloads,
-                                      same=same(one, other))), flush=True)
+                                      same=same(one, other), **mode)), flush=True)
                 self.assertTrue(same(one, other))
                 self.assertGreater(plan.offloads, 0)
 
@@ -216,7 +216,7 @@ class Arena(unittest.TestCase):
         self.clean(model)
         before = torch.cuda.memory_allocated()
         planner = _backend.planner_of(model, inputs, _backend.Options(**self.OPTIONS))
-        least, most = planner.smallest()[0] + planner._beside(), planner.none().peak + planner._beside()
+        least, most = planner.smallest()[0] + planner.beside(), planner.none().peak + planner.beside()
         for budget in least, (least + most) // 2, most:
             self.clean(model)
             self.limit(1.02 * budget)
