@@ -1,14 +1,17 @@
 """The costs of ops: measured on the device, once per signature, and kept in a file.
 
 The file is a table of docs/cost-format.md; a signature names the op, its operands (type, shape, strides) and its other
-arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says
-how (_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
-overwritten, which ops write to given addresses. So the smallest budget is the same in every process, also in one that
-has too little memory to try. An op is measured alone, on operands made for it, so that measuring needs no more memory
-than the op itself; what the caller holds is lent (_real.py). Whatever else is measured on a GPU, copies and the times
-under load, keeps to the limit that limit_of() derives from the user's budget.
+arguments. Where a real op returns its results otherwise than a fake one, a second file, with the ending .results, says how
+(_geometry.py). A third, with the ending .trials, says what else was tried on the device: which operands may be
+overwritten, which ops write to given addresses. So the smallest budget, which depends on times too, is the same in every
+process, also in one that has too little memory to try. A lock, .lock, is held while files are written. An op is
+measured alone, on operands made for it, so that measuring needs no more memory than the op itself; what the caller holds
+is lent (_real.py). Whatever else is measured on a GPU, copies and the times under load, keeps to the limit that limit_of()
+derives from the user's budget.
 """
 
+import contextlib
+import fcntl
 import functools
 import hashlib
 import json
@@ -40,6 +43,7 @@ MOST_ROUNDS = 16  # of measuring and propagating
 CYCLES = 2 * 10**9  # of a GPU's clock in a second, about
 FIGURES, TRIALS = "figures", "trials"  # what a table has to save
 _trials: dict = {}  # by origin: the outcomes of trials in this process
+_known: dict = {}  # by file and origin: figures and results that this process has saved, or would have
 
 
 def _dense(shape):
@@ -143,9 +147,17 @@ class Table:
     def _read(self):
         if self.path is None:
             return
+        figures, results = self._saved()
+        self.figures.update(figures)
+        self.results.update(results)
         self._read_figures()
         for what, outcome in self._read_trials().items():
             self.trials.setdefault(what, outcome)
+
+    def _saved(self):
+        """What this process knows besides the file, which may be gone or may not be written: the smallest budget depends on
+        times too, and what a refusal has named must be enough afterwards."""
+        return _known.setdefault((self.path, self.source, self.threads), ({}, {}))
 
     def _read_trials(self):
         return _read_whole(self.path + ".trials").get(f"{self.source}, {self.threads} threads", {})
@@ -233,13 +245,17 @@ class Table:
         if not new or self.path is None:
             return
         try:
-            if FIGURES in new:
-                self._save_figures()
-            if TRIALS in new:
-                _write_whole(self.path + ".trials",
-                             {f"{self.source}, {self.threads} threads": {**self._read_trials(), **self.trials}})
+            with _locked(self.path):
+                if FIGURES in new:
+                    self._save_figures()
+                if TRIALS in new:
+                    _write_whole(self.path + ".trials",
+                                 {f"{self.source}, {self.threads} threads": {**self._read_trials(), **self.trials}})
         except OSError:
             pass  # training works without a cache
+        figures, results = self._saved()
+        figures.update((s, found) for s, found in self.figures.items() if s not in self.guesses)
+        results.update(self.results)
 
     def _save_figures(self):
         settled, link = {s: self.figures[s] for s in self._settled}, self.link
@@ -267,9 +283,23 @@ def _read_whole(path):
         return {}
 
 
+@contextlib.contextmanager
+def _locked(path):
+    """Other processes wait until the block has ended: what they write between its reading and its writing would be lost.
+    Where the file system has no locks, nobody waits."""
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    with open(path + ".lock", "a") as file:
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_UN)  # a process that was forked meanwhile has the file too
+
+
 def _write_whole(path, content):
     folder = os.path.dirname(path) or "."
-    os.makedirs(folder, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=folder)
     with os.fdopen(handle, "w") as file:
         json.dump(content, file, indent=0)

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -96,6 +97,40 @@ class Table(unittest.TestCase):
             first.settle("a", 4)
             first.save()
             self.assertEqual(first.figures, {"a": (4, 64, "aten"), "b": (3, 0, "aten")})
+
+    def test_at_once(self):
+        """Two that save at the same time: the file has what both have measured and tried."""
+        with tempfile.TemporaryDirectory() as folder:
+            path, device = os.path.join(folder, "costs.json"), torch.device("cpu")
+            first, second = (_costs.Table(path, device) for _ in range(2))
+            for name, table in (("a", first), ("b", second)):
+                table.trials = {name: True}
+                table.set(name, 1, 64)
+                table._new.add(_costs.TRIALS)
+            other, read = threading.Thread(target=second.save), first._read_figures
+
+            def meanwhile():
+                read()
+                other.start()
+                other.join(0.5)
+            first._read_figures = meanwhile
+            first.save()
+            other.join()
+            with unittest.mock.patch.dict(_costs._known, clear=True), unittest.mock.patch.dict(_costs._trials, clear=True):
+                found = _costs.Table(path, device)
+            self.assertEqual((found.figures.keys(), found.trials.keys()), ({"a", "b"}, {"a", "b"}))
+
+    def test_file_is_gone(self):
+        """In one process a step has the same costs, and so the same smallest budget, although there is no file of them."""
+        model, inputs = make("llama")
+        with tempfile.TemporaryDirectory() as folder:
+            options = dict(costs=os.path.join(folder, "costs.json"))
+            first = planner_of(model, inputs, **options)
+            os.remove(options["costs"])
+            with unittest.mock.patch.object(_costs, "_measure_cpu", side_effect=AssertionError):
+                second = planner_of(model, inputs, **options)
+            self.assertEqual(second.smallest(), first.smallest())
+            self.assertEqual([op.time_ns for op in second.joint.ops], [op.time_ns for op in first.joint.ops])
 
 
 class Load(unittest.TestCase):
