@@ -509,12 +509,13 @@ class Grouping:
                 self._enter(g)
 
     def _when(self, unit):
-        """Where a unit is in the graph. Sums that are made apart come as soon as what they read exists: another group may
-        then write over it."""
+        """Where a unit is in the graph. Sums that are made apart come as soon as what they read exists, as far as the same
+        part of the step makes it: another group may then write over it."""
         if not isinstance(unit, Group):
             return self.place[unit]
         early = not self._sides.keys().isdisjoint(unit.made) and not self._big(unit)
-        read = [self.place[n] for n in unit.leaves if early and n in self.backward and n.op != "placeholder"]
+        read = [self.place[n] for n in unit.leaves
+                if early and (n in self.backward) == unit.backward and n.op != "placeholder"]
         return max(read, default=self.place[unit.outs[0]])
 
     def _sorted(self):

@@ -261,7 +261,7 @@ def _is_inductors(error):
 class OneByOne:
     """A graph as a function of a list of tensors, whose ops run one after the other as PyTorch has them. The same interface
     as Form. Results are new memory: an op allocates its result itself. `most_bytes`: of what its
-    ops make, and of its results, which may be copies."""
+    ops make, and of its results, which may be copies. `inside`: bytes of what they make on the way to the results."""
     name = "aten"
 
     def __init__(self, graph):
@@ -270,6 +270,9 @@ class OneByOne:
         made = _torch.pytree.tree_leaves([n.meta["val"] for n in graph.nodes if n.op == "call_function"])
         sizes = {_torch.storage_key(v): v.untyped_storage().nbytes() for v in made if isinstance(v, torch.Tensor)}
         self.most_bytes = sum(sizes.values()) + sum(v.untyped_storage().nbytes() for v in self._likes)
+        given = [n.meta["val"] for n in graph.find_nodes(op="placeholder")]
+        others = {_torch.storage_key(v) for v in [*given, *self._likes]}
+        self.inside = sum(size for key, size in sizes.items() if key not in others)
 
     def __call__(self, arguments):
         taken = {_place_of(argument) for argument in arguments}

@@ -7,14 +7,15 @@ with sums over slow dimensions, with concatenations, with many values at a time.
     apart    without the last merge of a group     dx  |  sums over rows       two kernels
 
 The kernels of both are compiled at the same time and measured, once per signature. A merged group is divided if its parts
-are faster; these are then asked too. What is no question stays a rule: groups that are small, which a launch costs more
-than anything that they read, and values that exist in memory only if they are read by another kernel. The outcome depends
-on the costs alone, which are kept, and does not change in a process, so all plans of a step have the same bits.
+are faster; these are then asked too. Memory is no price for that: what is no question stays a rule, groups that are small,
+which a launch costs more than anything that they read, and values that exist in memory only if they are read by another
+kernel; and no part may be faster because its ops run one by one and write down what a kernel computes inside. The outcome
+depends on the costs alone, which are kept, and does not change in a process, so all plans of a step have the same bits.
 """
 
 import math
 
-from ._groups import Group
+from ._groups import SMALL, Group
 
 GAIN = 0.95  # of the time of a merged kernel: parts that take more are not used
 
@@ -43,7 +44,7 @@ def _faster_apart(merged, divide, apart, kernel_of, measure):
     if new:
         measure(merged, list({kernel: True for one, parts in new for kernel in (one, *parts)}))
     for kernel, parts in new:
-        kernel.divided = sum(map(_time, parts)) < GAIN * _time(kernel) < math.inf
+        kernel.divided = sum(map(_time, parts)) < GAIN * _time(kernel) < math.inf and not any(map(_writes_down, parts))
     return [group for group, (kernel, _) in questions.items() if kernel.divided]
 
 
@@ -57,3 +58,9 @@ def _by_value(grouping):
 
 def _time(kernel):
     return kernel.times.get(kernel.form.name, math.inf)
+
+
+def _writes_down(kernel):
+    """Whether a kernel needs much memory besides what it reads and makes."""
+    largest = max((value.numel() * value.element_size() for value in kernel.given), default=0)
+    return getattr(kernel.form, "inside", 0) * SMALL > largest

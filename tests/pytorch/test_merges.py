@@ -91,6 +91,49 @@ class Merged(unittest.TestCase):
             self.assertTrue(with_sums(planner_of(self.model, self.x)))
 
 
+class Loss(nn.Module):
+    """In chunks of 16 rows, whose logits are large; but the gradient of the last layer has four times their size, so that
+    there is room for ops one by one."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(64, 64), nn.Linear(64, 2048, bias=False)
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.head(torch.relu(self.body(x))), y)
+
+
+@unittest.skipIf(torch.cuda.is_available(), "kernels of a processor")
+class Memory(unittest.TestCase):
+    def planner(self, merged, apart, one_by_one):
+        """With times of kernels that make several values, for each but the first, of others, and of these with ops one by
+        one."""
+        measure = _costs._measure_cpu
+
+        def fixed(missing, table):
+            measure(missing, table)
+            for signature, node in missing.items():
+                more = len(node.meta["val"]) - 1 if isinstance(node.meta["val"], tuple) else 0
+                time = more * merged or (one_by_one if ".aten" in signature else apart)
+                table.set(signature, 1000 * time, *table.figures[signature][1:])
+        inputs = torch.randn(64, 64), torch.randint(0, 2048, (64,))
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                unittest.mock.patch.object(_costs, "_measure_cpu", fixed):
+            return planner_of(Loss(), inputs, chunks=4, costs=os.path.join(folder, "costs.json"))
+
+    def test_none_for_time(self):
+        """Whatever is faster, a divided group needs no more memory: its sums come before the logits are overwritten, and none
+        of its parts has ops that write down what a kernel computes inside."""
+        planners = [self.planner(*times) for times in ((100, 100, 100), (300, 100, 100), (300, 100, 10))]
+        kernels = [sum(map(_compiled.is_kernel, planner.joint.ops)) for planner in planners]
+        self.assertGreater(kernels[1], kernels[0])
+        self.assertLess(kernels[2], kernels[1])
+        merged = planners[0]
+        for planner in planners[1:]:
+            self.assertLessEqual(planner.none().peak, merged.none().peak + 4096)  # of statistics
+            self.assertLessEqual(planner.smallest()[0], merged.smallest()[0] + 4096)
+
+
 class Normed(nn.Module):
     def __init__(self):
         super().__init__()
