@@ -13,6 +13,7 @@ from torch import nn
 import cairn
 from cairn import _backend, _costs, _shared, _slices
 from common import same, with_cairn
+from compiled_networks import fixed_times
 
 MODE = dict(mode="compiled")
 aten = torch.ops.aten
@@ -101,9 +102,9 @@ class Steps(unittest.TestCase):
     def test_memory(self):
         """Copies need memory, in the smallest budget too."""
         model, inputs = made()
-        with always():
+        with fixed_times(), always():
             shared = planner_of(model, inputs)
-        with mock.patch.object(_shared, "GAIN", 0.0):
+        with fixed_times(), mock.patch.object(_shared, "GAIN", 0.0):
             copied = planner_of(model, inputs)
         self.assertTrue(all(heads_of(op) == {HEADS} for op in attentions(copied)))
         self.assertLess(shared.none_peak(), copied.none_peak())

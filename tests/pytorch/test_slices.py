@@ -13,6 +13,7 @@ from torch import nn
 import cairn
 from cairn import _arena, _backend, _slices
 from common import allocator_peak, compiled, same, with_cairn
+from compiled_networks import fixed_times
 
 MODE = dict(mode="compiled")
 OP = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward.default
@@ -136,7 +137,7 @@ class Steps(unittest.TestCase):
         def slow(op, table):
             second = second_of(op, table)
             return None if second is None else second._replace(time_ns=50 * op.time_ns)
-        with mock.patch.object(_slices, "second_of", slow):
+        with fixed_times(), mock.patch.object(_slices, "second_of", slow):
             planner = _backend.planner_of(model, inputs, _backend.Options(arena=True, **MODE))
             most, least = planner.none().peak, planner.smallest()[0]
             layouts = [planner.within(least + (most - least) * share // 8).layout for share in range(1, 8)]
