@@ -338,14 +338,16 @@ class Planning(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "costs.json")
             first = _backend.planner_of(model, inputs, _backend.Options(costs=path))
-            second = _backend.planner_of(model, inputs, _backend.Options(costs=path))
+            with unittest.mock.patch.dict(_costs._known, clear=True):  # as in a new process
+                second = _backend.planner_of(model, inputs, _backend.Options(costs=path))
             self.assertGreater(first.table.measured, 10)
             self.assertEqual(second.table.measured, 0)
             with open(path) as file:
                 self.assertIn("torch-cpu", json.load(file)["backend"])
             with open(path, "w") as file:
                 file.write("{ broken")
-            third = _backend.planner_of(model, inputs, _backend.Options(costs=path))
+            with unittest.mock.patch.dict(_costs._known, clear=True):
+                third = _backend.planner_of(model, inputs, _backend.Options(costs=path))
             self.assertEqual(third.table.measured, first.table.measured)
 
     def test_reserve(self):
@@ -388,6 +390,7 @@ class Planning(unittest.TestCase):
             table.set("torch aten.mm", 5, 64, _costs.CUBLAS)
             table.set("torch aten.relu", 6, 0)
             table.save()
+            _costs._known.clear()
             self.assertEqual(_costs.Table(path, device).figures,
                              {"torch aten.mm": (5, 64, _costs.CUBLAS), "torch aten.relu": (6, 0, _costs.PLAIN)})
 
@@ -401,6 +404,7 @@ class Planning(unittest.TestCase):
                 table.set("torch kernel", 5, 64)
                 table.tried("overwrites", lambda: True)
                 table.save()
+                _costs._known.clear()
                 self.assertTrue(_costs.Table(path, device).figures)
             with unittest.mock.patch.dict(_costs._trials, clear=True):
                 table = _costs.Table(path, device)

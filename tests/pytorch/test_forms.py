@@ -62,6 +62,7 @@ class Forms(unittest.TestCase):
                         unittest.mock.patch.object(_costs, "_measure_cpu", functools.partial(measured, seconds)):
                     first = planner_of(model, x, **options)
                 with unittest.mock.patch.dict(_compiled._kernels, clear=True), \
+                        unittest.mock.patch.dict(_costs._known, clear=True), \
                         unittest.mock.patch.object(_costs, "_measure_cpu", side_effect=AssertionError):
                     second = planner_of(model, x, **options)
             for planner in (first, second):

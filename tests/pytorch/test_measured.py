@@ -75,7 +75,7 @@ class Table(unittest.TestCase):
                 first.none()
             inplace = [op.inplace for op in first.joint.ops]
             self.assertTrue(any(inplace))
-            with unittest.mock.patch.dict(_costs._trials, clear=True), \
+            with unittest.mock.patch.dict(_costs._trials, clear=True), unittest.mock.patch.dict(_costs._known, clear=True), \
                     unittest.mock.patch.object(_compiled, "tried_over", no_memory), \
                     unittest.mock.patch.object(_onto, "_is_same", no_memory), \
                     unittest.mock.patch.object(_costs, "_measure_cpu", no_memory):
