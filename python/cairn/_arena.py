@@ -35,10 +35,11 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
 # Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
-# run in slices, or where nothing may be copied. A few copies may close all gaps, more of them may open others.
-FEW: tuple = tuple(dict(copies=LARGE, most=count) for count in (1, 2, 3, 4, 6, 8, 12))
-FORMS: tuple = {}, *FEW, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
-PLAIN, COPIES, SLICES = 1, len(FORMS) - 1, len(FORMS)
+# run in slices, or where nothing may be copied.
+FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
+PLAIN, COPIES, SLICES = 1, 4, 5
+PAIRED = 8  # large gradients of which any two are tried as the only copies
+FEW = (3, 4, 6, 8, 12)  # so many, the largest, the first or the last, are tried besides
 
 
 # ---- where tensors are ----
@@ -48,25 +49,23 @@ class Layout:
     is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
     for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
-    those. `copies` says which: none, the gradients that the caller gets (the largest, so many as `most` says, or all), or
-    also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can
-    run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the
-    allocator has lost before the step, less what it may."""
+    those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
+    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
+    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
+    has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
+    `plain`, the layout without copies."""
 
-    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, most=None):
+    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, few=frozenset(), plain=None):
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
-        self.copies, self._most = ALL if tight else copies, most
+        self.copies, self._few, self._plain, self._lost = ALL if tight else copies, few, plain, lost
         self.copied, self._kept = set(), kept
         self.second, self.slower_ns = set(solution.second), 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
-        self._large = self._largest() if self.copies == LARGE else set()
         self._find()
         self._lay()
         self.without_gaps = self.bytes + self.beside
-        self.taken, self.behind = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0)
-        self.least = least_allocated(self.taken + lost)
-        self.behind = max(self.behind, self._reserved_more())
-        self.beside = max(self.beside, self.behind)
+        self.taken, behind = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0)
+        self.least, self.behind, self.beside = self._with_gaps(self.taken, behind)
         self.total = self.bytes + self.beside
         self.copied &= self.placed.keys()
         self.slower_ns += sum(self._copy_ns(self.placed[key][0]) for key in self.copied)
@@ -75,10 +74,11 @@ class Layout:
         return -(-size // self.alignment) * self.alignment
 
     def _find(self):
-        """Lifetimes that can be in the arena, by (step, storage); those that cannot; bytes of each step's workspace."""
+        """Lifetimes that can be in the arena, by (step, storage); those that cannot, and those of results that end with the
+        step that makes them: copied ones, and what the caller has already; bytes of each step's workspace."""
         ops, storages, steps = self.joint.ops, self.joint.storages, self.solution.steps
         began = {}  # the step in which a result that the caller gets was made, before it is handed over
-        self.workspace, ran = [0] * len(steps), {}
+        self.workspace, self.passing, self.large, ran, beside = [0] * len(steps), [], {}, {}, set()
         for i, (kind, number, _) in enumerate(steps):
             if kind != lib.RUN or ops[number].kind != "node":
                 continue
@@ -89,14 +89,15 @@ class Layout:
             second = i in self.second
             self.workspace[i] = self._rounded(self._workspace(op, second))
             for s in op.beside:
+                began.setdefault(s.index, i)
                 if number not in ran and self._can_place(op, s, second=second):
-                    began[s.index] = i
-                elif number not in ran and self._copies_gradient(s) and self._can_copy(op, s):
-                    began[s.index] = i
+                    continue
+                if number not in ran and self._copies_gradient(s) and self._can_copy(op, s):
                     self.copied.add((i, s))
-                    self.workspace[i] += self._rounded(s.bytes)
-                else:
-                    self.workspace[i] += self._rounded(s.bytes)
+                elif number not in ran:
+                    beside.add(s)
+                    continue
+                self.passing.append((self._rounded(s.bytes), i, i))
             ran.setdefault(number, i)
         boundary = self.joint.boundary.index
         self.workspace[next(i for i, (k, n, _) in enumerate(steps) if k == lib.RUN and n == boundary)] = self.joint.outside
@@ -106,8 +107,13 @@ class Layout:
                 continue
             s, size, last = storages[tensor], self._rounded(size), min(last, len(steps) - 1)
             kind, number, inplace = steps[first]
-            if tensor in began and kind == lib.RUN and ops[number].kind == "results":
-                self.placed[began[tensor], s] = size, began[tensor], last
+            if kind == lib.RUN and ops[number].kind == "results":
+                if s in beside:
+                    self.others.append((size, began[tensor], last))
+                    if size > _heap.SMALL and self._can_copy(s.op, s):
+                        self.large[s] = self.others[-1]
+                else:
+                    self.placed[began[tensor], s] = size, began[tensor], last
             elif kind == lib.RUN and ran.get(number) == first and is_handed(ops[number]):
                 self.others.append((size, first, last))
             elif kind == lib.FETCH or kind == lib.RUN \
@@ -116,7 +122,7 @@ class Layout:
             elif kind == lib.RUN and last - first > self._waits() and self._can_copy(ops[number], s):
                 self.placed[first, s] = size, first, last
                 self.copied.add((first, s))
-                self.workspace[first] += size
+                self.passing.append((size, first, first))
             else:
                 self.others.append((size, first, last))
 
@@ -125,14 +131,8 @@ class Layout:
             return op.second.workspace
         return op.node.target.beside(op.workspace, self.joint.table) if is_kernel(op) else op.workspace
 
-    def _largest(self):
-        """The largest gradients that would be beside the arena."""
-        found = [s for op in self.joint.ops for s in op.beside
-                 if s.bytes > _heap.SMALL and not self._can_place(op, s) and self._can_copy(op, s)]
-        return set(sorted(found, key=lambda s: -s.bytes)[:self._most])
-
     def _copies_gradient(self, s):
-        return self.copies > LARGE or s in self._large
+        return self.copies > LARGE or self.copies == LARGE and s.bytes > _heap.SMALL or s in self._few
 
     def _waits(self):
         """The number of steps above which a tensor that is alive so long is copied."""
@@ -163,9 +163,19 @@ class Layout:
         return not inplace and op.state is None and _onto.form_of(op, self.joint.table) is not None
 
     def _lay(self):
-        beside = _profile(self.others, len(self.workspace))
+        beside = _profile(self.others + self.passing, len(self.workspace))
         beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
         self.transient = max(self._taken())
+        inside = self._filled(beside) if self._plain is None else self._filled_as(self._plain, beside)
+        self.beside = max(self.beside_by_step)
+        size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
+        unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
+        self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
+        fullest = max(_profile(inside.values(), len(self.workspace)))
+        self.packed = self.bytes <= -(-fullest // unit) * unit  # no arena of these tensors is smaller
+
+    def _filled(self, beside):
+        """What is in the arena, given the bytes beside it by step, and also decide what libraries keep."""
         self.kept, self.cleared = self._kept_by_step(beside)
         size, inside, self.beside_by_step = self._fill([a + b for a, b in zip(beside, self.kept)])
         always, _ = self._kept_by_step(beside, clear=False)
@@ -173,12 +183,15 @@ class Layout:
         if other < size:  # tensors take more room beside the arena than what libraries keep
             self.kept, self.cleared = always, set()
             inside, self.beside_by_step = others, [a + b for a, b in zip(filled, always)]
-        self.beside = max(self.beside_by_step)
-        size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
-        unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
-        self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
-        fullest = max(_profile(inside.values(), len(self.workspace)))
-        self.packed = self.bytes <= -(-fullest // unit) * unit  # no arena of these tensors is smaller
+        return inside
+
+    def _filled_as(self, plain, beside):
+        """The same as in another layout, with copies besides."""
+        self.kept, self.cleared = plain.kept, plain.cleared
+        inside = {key: life for key, life in self.placed.items() if key in plain.where or key in self.copied}
+        others = _profile([life for key, life in self.placed.items() if key not in inside], len(beside))
+        self.beside_by_step = [sum(there) for there in zip(beside, others, self.kept)]
+        return inside
 
     def _kept_by_step(self, beside, clear=True):
         """What libraries keep at every step, from their first op of a part to its end, beside other bytes. Where both would
@@ -198,31 +211,53 @@ class Layout:
             found.append(now)
         return found, cleared
 
-    def _taken_by_allocator(self):
+    def _taken_by_allocator(self, few=()):
         """The bytes that the allocator takes from the device, gaps included: for the arena, then step by step for what
-        libraries keep, for results beside the arena and for workspaces. Also returns how many of them are behind the
-        arena."""
+        libraries keep, for results beside the arena, in the order in which an op makes them, and for workspaces. Also
+        returns how many of them are behind the arena. `few` gradients are copied besides."""
         lives, steps = [], len(self.workspace)
         begin = 0
         for i in range(1, steps + 1):  # what is kept is one block until it is freed
             if i == steps or self.kept[i] != self.kept[begin]:
                 lives += [(self.kept[begin], begin, i - 1)] if self.kept[begin] else []
                 begin = i
-        lives += self.others + [life for key, life in self.placed.items() if key not in self.where]
+        copied = {self.large[s] for s in few}
+        lives += [life for life in self.others if life not in copied]
+        lives += [life for key, life in self.placed.items() if key not in self.where] + self.passing
+        lives += [(size, first, first) for size, first, _ in copied]
         lives += [(size, i, i) for i, size in enumerate(self.workspace) if size]
         return _heap.taken(self.bytes, lives, steps)
 
-    def _reserved_more(self):
+    def _with_gaps(self, taken, behind):
+        """Given both: what must be allocated at most, what is reserved behind the arena, and what is beside it."""
+        least = least_allocated(taken + self._lost)
+        behind = max(behind, self._reserved_more(least, behind))
+        return least, behind, max(*self.beside_by_step, behind)
+
+    def _reserved_more(self, least, behind):
         """The bytes that are reserved behind the arena so that the allocator takes little more than what is allocated at
         most: as many as that needs of those that it takes behind the arena anyway."""
         arena = self.bytes if self.bytes > _heap.SMALL else 0
-        there = _heap.whole_units(arena + self.behind) - arena
-        return min(self._rounded(max(self.least - self.bytes, 0)), there)
+        there = _heap.whole_units(arena + behind) - arena
+        return min(self._rounded(max(least - self.bytes, 0)), there)
+
+    def closing(self, size):
+        """A few large gradients whose copies close gaps, so that the layout fits into `size`; None if none are found. Gaps
+        follow no rule, so many choices are tried; which fits is known from what the allocator takes then."""
+        if self.without_gaps > size:
+            return None
+        inside = [self.placed[key] for key in self.where]
+        for few in _choices(sorted(self.large, key=lambda s: -s.bytes), list(self.large)):
+            least, _, beside = self._with_gaps(*self._taken_by_allocator(few))
+            if max(self.bytes + beside, least) <= size \
+                    and max(_profile(inside + [self.large[s] for s in few], len(self.workspace))) <= self.bytes:
+                return frozenset(few)
+        return None
 
     def _taken(self):
         """What each step allocates beside the arena at least: its workspace, and results that it cannot place."""
         taken = list(self.workspace)
-        for size, first, _ in self.others:
+        for size, first, _ in self.others + self.passing:
             taken[first] += size
         return taken
 
@@ -250,6 +285,14 @@ class Layout:
                 live[i] -= size
                 beside[i] += size
         return max(live) + max(beside) + extra, inside, beside
+
+
+def _choices(largest, first):
+    """Of gradients, given by size and by time: single ones, pairs of the largest, and more."""
+    yield from ([one] for one in largest)
+    yield from itertools.combinations(largest[:PAIRED], 2)
+    for count in (count for count in FEW if count < len(first)):
+        yield from (largest[:count], first[:count], first[-count:])
 
 
 def least_allocated(taken):
@@ -320,9 +363,11 @@ class ArenaPlanner(Planner):
 
     def _fitted(self, solution, size, forms=SLICES):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
-        found = [self._laid(solution)]
-        closes = found[0].layout.without_gaps <= size  # it would fit but for gaps
-        options = [option for option in FORMS[1:forms] if closes or option not in FEW]
+        found, options = [self._laid(solution)], list(FORMS[1:forms])
+        plain = found[0].layout
+        few = plain.closing(size) if options and self.needs(found[0]) > size else None
+        if few is not None:
+            found.append(self._laid(solution, few=few, plain=plain))
         while options and self.needs(found[-1]) > size:
             if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
                 options = [option for option in options if "tight" in option]
@@ -431,8 +476,9 @@ class ArenaPlanner(Planner):
 
 
 def _gains(missed, best):
-    """Whether a plan that does not fit is faster than one that does, so that one in between may be."""
-    return missed is None or best.time_ns - missed.time_ns > best.time_ns // GAIN
+    """Whether a plan that does not fit is faster than one that does, so that one in between may be. It need not have the
+    copies and slices with which it was tried."""
+    return missed is None or best.time_ns - missed.time_ns + missed.layout.slower_ns > best.time_ns // GAIN
 
 
 # ---- the written graphs ----
