@@ -9,6 +9,7 @@ steps, whose gradients are in the same memory every time.
 """
 
 import itertools
+import random
 
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
@@ -23,6 +24,7 @@ from ._plan import Planner
 from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
+CLOSES = 4  # plans of which a few copies may close the gaps
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
 SMALLEST = 12  # plans at most of which the one with the smallest arena counts
@@ -35,11 +37,10 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
 # Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
-# run in slices, or where nothing may be copied.
+# run in slices, where only a few gradients may be copied, or nothing.
 FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
-PLAIN, COPIES, SLICES = 1, 4, 5
-PAIRED = 8  # large gradients of which any two are tried as the only copies
-FEW = (3, 4, 6, 8, 12)  # so many, the largest, the first or the last, are tried besides
+PLAIN, LITTLE, COPIES, SLICES = 0, 1, 4, 5
+FEW = {2: 24, 3: 24, 4: 24, 6: 12, 8: 12, 12: 8}  # how often so many gradients are drawn, to be the only copies
 
 
 # ---- where tensors are ----
@@ -247,7 +248,7 @@ class Layout:
         if self.without_gaps > size:
             return None
         inside = [self.placed[key] for key in self.where]
-        for few in _choices(sorted(self.large, key=lambda s: -s.bytes), list(self.large)):
+        for few in _choices(list(self.large)):
             least, _, beside = self._with_gaps(*self._taken_by_allocator(few))
             if max(self.bytes + beside, least) <= size \
                     and max(_profile(inside + [self.large[s] for s in few], len(self.workspace))) <= self.bytes:
@@ -287,12 +288,12 @@ class Layout:
         return max(live) + max(beside) + extra, inside, beside
 
 
-def _choices(largest, first):
-    """Of gradients, given by size and by time: single ones, pairs of the largest, and more."""
-    yield from ([one] for one in largest)
-    yield from itertools.combinations(largest[:PAIRED], 2)
-    for count in (count for count in FEW if count < len(first)):
-        yield from (largest[:count], first[:count], first[-count:])
+def _choices(gradients):
+    """Single ones, and a few drawn at random, the same in every process."""
+    draw = random.Random(len(gradients))
+    yield from ([one] for one in gradients)
+    for count in (count for count in FEW if count < len(gradients)):
+        yield from (draw.sample(gradients, count) for _ in range(FEW[count]))
 
 
 def least_allocated(taken):
@@ -365,7 +366,7 @@ class ArenaPlanner(Planner):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
         found, options = [self._laid(solution)], list(FORMS[1:forms])
         plain = found[0].layout
-        few = plain.closing(size) if options and self.needs(found[0]) > size else None
+        few = plain.closing(size) if forms >= LITTLE and self.needs(found[0]) > size else None
         if few is not None:
             found.append(self._laid(solution, few=few, plain=plain))
         while options and self.needs(found[-1]) > size:
@@ -434,17 +435,28 @@ class ArenaPlanner(Planner):
 
     def _solve(self, size):
         """The fastest plan found whose arena and what is beside it fit into `size`. Slices and copies take time, which a
-        plan for less memory without them may not."""
+        plan for less memory without them, or with few copies, may not."""
         bound = self._solved(size).bound_ns  # of all that may be used
         best = self._search(size, SLICES)
-        for forms in [COPIES] * best.layout.tight + [PLAIN]:
+        for search, forms in [(self._search, COPIES)] * best.layout.tight + [(self._close, LITTLE), (self._search, PLAIN)]:
             if best.layout.slower_ns > best.time_ns // GAIN:
                 try:
-                    best = min(best, self._search(size, forms), key=lambda laid: laid.time_ns)
+                    best = min(best, search(size, forms), key=lambda laid: laid.time_ns)
                 except lib.Failure as failure:
                     self._only_infeasible(failure)
         best.bound_ns = bound
         return best
+
+    def _close(self, size, forms):
+        """The first plan, for less and less memory, whose gaps a few copies close."""
+        target = least = size
+        for _ in range(CLOSES):
+            laid = self._fitted(self._solved(target), size, forms)
+            least = self.needs(laid)
+            if least <= size:
+                return laid
+            target = laid.live - max(laid.layout.without_gaps - size, size // SLACK)
+        raise _TooTight(least)
 
     def _search(self, size, forms):
         """The fastest plan found that fits. How much of the memory the plan itself may use is searched for, above what a

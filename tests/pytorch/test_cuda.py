@@ -177,8 +177,9 @@ class Cuda(unittest.TestCase):
         """Copies inside a CUDA graph, in both modes."""
         for name, mode in itertools.product(("gpt", "resnet18"), ({}, dict(mode="compiled", arena=True))):
             model, inputs = on_device(name)
-            _, middle, _ = self.budgets(model, inputs, cudagraphs=True, **mode)
-            smallest = self.budgets(model, inputs, cudagraphs=True, offload=True, **mode)[2]
+            options = dict(cudagraphs=True, offload=True, **mode)
+            middle = self.budgets(model, inputs, algorithm="offload-best", **options)[1]
+            smallest = self.budgets(model, inputs, **options)[2]
             for budget, algorithm in ((middle, "offload-best"), (smallest, "auto")):
                 (one, other), plan = self.recorded(name, budget, offload=True, algorithm=algorithm, **mode)
                 print(json.dumps(dict(recorded_offload=name, algorithm=algorithm, offloads=plan.offloads,
