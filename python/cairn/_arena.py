@@ -438,20 +438,21 @@ class ArenaPlanner(Planner):
         plan for less memory without them, or with few copies, may not."""
         bound = self._solved(size).bound_ns  # of all that may be used
         best = self._search(size, SLICES)
-        for search, forms in [(self._search, COPIES)] * best.layout.tight + [(self._close, LITTLE), (self._search, PLAIN)]:
+        for forms in [COPIES] * best.layout.tight + [LITTLE, PLAIN]:
             if best.layout.slower_ns > best.time_ns // GAIN:
                 try:
-                    best = min(best, search(size, forms), key=lambda laid: laid.time_ns)
+                    other = self._close(size) if forms == LITTLE else self._search(size, forms)
+                    best = min(best, other, key=lambda laid: laid.time_ns)
                 except lib.Failure as failure:
                     self._only_infeasible(failure)
         best.bound_ns = bound
         return best
 
-    def _close(self, size, forms):
+    def _close(self, size):
         """The first plan, for less and less memory, whose gaps a few copies close."""
         target = least = size
         for _ in range(CLOSES):
-            laid = self._fitted(self._solved(target), size, forms)
+            laid = self._fitted(self._solved(target), size, LITTLE)
             least = self.needs(laid)
             if least <= size:
                 return laid
