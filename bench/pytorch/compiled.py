@@ -460,6 +460,7 @@ class Points:
 
     def about(self):
         """What the step is made of: a row, which is returned. The step itself goes to a file, to look at without a GPU."""
+        from cairn import _pairs
         ops, planner = self.planner.joint.ops, self.planner
         top = {}
         for op in ops:
@@ -478,7 +479,10 @@ class Points:
         say(network=self.args.network, row="about", **row)
         kernels = {op.node.target: True for op in ops if op.kind == "node" and hasattr(op.node.target, "forms")}
         say(network=self.args.network, row="forms",
-            forms={str(k): {name: round(ns / 1e3, 1) for name, ns in k.times.items()} for k in kernels if k.times})
+            forms={str(k): {name: round(ns / 1e3, 1) for name, ns in k.times.items()} for k in kernels if k.times},
+            again={op.name: (round(op.time_ns / 1e3, 1), round(op.again_ns / 1e3, 1)) for op in ops if op.again_ns is not None},
+            pairs=[(pair.__name__, getattr(pair.form, "name", None), {f: round(t / 1e3, 1) for f, t in pair.times.items()})
+                   for pair in _pairs._pairs.values() if pair.times])
         with open(os.path.join(self.args.out, f"step.{self.args.network}.json"), "w") as file:
             json.dump(planner.joint.described(planner.alignment), file)
         with open(os.path.join(self.args.out, f"kernels.{self.args.network}.txt"), "w") as file:

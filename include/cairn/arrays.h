@@ -46,6 +46,9 @@ typedef struct cairn_arrays {
      * workspace is not smaller have none, and groups have none. NULL: no op has one. */
     const int64_t *second_time_ns;
     const uint64_t *second_workspace_bytes;
+    /* Per op: the time of a run after the first, at most that of the first: one kernel may do it
+     * beside other work. Groups have that of the first. NULL: no op has another. */
+    const int64_t *again_time_ns;
 } cairn_arrays;
 #define CAIRN_ARRAYS_INIT CAIRN_INIT_SIZED(cairn_arrays)
 

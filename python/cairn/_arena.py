@@ -52,7 +52,8 @@ class Layout:
     steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
     long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
-    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer. `lost` is what the allocator
+    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that run again elsewhere than
+    beside another kernel (_pairs.py) `apart_ns` longer than the solution says. `lost` is what the allocator
     has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
     `plain`, the layout without copies."""
 
@@ -60,7 +61,7 @@ class Layout:
         self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
         self.copies, self._few, self._plain, self._lost = ALL if tight else copies, few, plain, lost
         self.copied, self._kept = set(), kept
-        self.second, self.slower_ns = set(solution.second), 0
+        self.second, self.slower_ns, self.apart_ns = set(solution.second), 0, 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
         self._find()
         self._lay()
@@ -79,11 +80,14 @@ class Layout:
         step that makes them: copied ones, and what the caller has already; bytes of each step's workspace."""
         ops, storages, steps = self.joint.ops, self.joint.storages, self.solution.steps
         began = {}  # the step in which a result that the caller gets was made, before it is handed over
-        self.workspace, self.passing, self.large, ran, beside = [0] * len(steps), [], {}, {}, set()
+        self.workspace, self.passing, self.large, ran, beside, before = [0] * len(steps), [], {}, {}, set(), None
         for i, (kind, number, _) in enumerate(steps):
             if kind != lib.RUN or ops[number].kind != "node":
                 continue
             op = ops[number]
+            if number in ran and op.again_ns is not None and before is not op.after:
+                self.apart_ns += op.time_ns - op.again_ns
+            before = op
             if self.tight and op.second is not None and i not in self.second:
                 self.second.add(i)
                 self.slower_ns += op.second.time_ns - op.time_ns
@@ -120,12 +124,15 @@ class Layout:
             elif kind == lib.FETCH or kind == lib.RUN \
                     and self._can_place(ops[number], s, inplace, first in self.second):
                 self.placed[first, s] = size, first, last
-            elif kind == lib.RUN and last - first > self._waits() and self._can_copy(ops[number], s):
+            elif kind == lib.RUN and self._can_copy(ops[number], s) and (
+                    last - first > self._waits() or s in self.joint.handed_out and self._copies_gradient(s)):
                 self.placed[first, s] = size, first, last
                 self.copied.add((first, s))
                 self.passing.append((size, first, first))
             else:
                 self.others.append((size, first, last))
+                if s in self.joint.handed_out and size > _heap.SMALL and self._can_copy(ops[number], s):
+                    self.large[s] = self.others[-1]
 
     def _workspace(self, op, second):
         if second:
@@ -328,7 +335,8 @@ class Laid:
 
     def __init__(self, solution, layout):
         self._solution, self.layout = solution, layout
-        self.live, self.peak, self.time_ns = solution.peak, layout.total, solution.time_ns + layout.slower_ns
+        self.live, self.peak = solution.peak, layout.total
+        self.time_ns = solution.time_ns + layout.slower_ns + layout.apart_ns
 
     def __getattr__(self, name):
         return getattr(self._solution, name)
@@ -389,7 +397,7 @@ class ArenaPlanner(Planner):
 
     def _make_step(self):
         """What libraries keep counts where their ops run: it can be freed before others."""
-        return self.joint.planner_step(self.alignment, self.kept)
+        return self.joint.planner_step(self.alignment, self.kept, arena=True)
 
     def kept_by(self, solution):
         """What libraries keep is beside the arena, and counted there."""

@@ -420,6 +420,8 @@ def _divided(gm, num_fwd_outputs, table, learn, whole):
                                lambda merged, asked: _measure_both(_Fused(gm, merged).module(), asked, table, measure))
     fused = _Fused(gm, grouping).module()
     _results_early(fused.graph)
+    if _rows.available(device):
+        _weights_late(fused.graph)
     return fused
 
 
@@ -428,7 +430,7 @@ def _finished(fused, num_fwd_outputs, options, table, learn):
     device, kernels = device_of(fused), _kernels_in(fused.graph)
     measure = lambda gm, table: learn(gm, table, device, alignment_of(device), lambda node: True)
     compile_all(kernels, device)
-    pairs = _pairs.find(fused.graph, lambda node: isinstance(node.target, Kernel))
+    pairs = _pairs.find(fused.graph, calls_kernel, Parts(fused, num_fwd_outputs).is_backward)
     new = [pair for pair in pairs if not (pair.first.is_kept and pair.second.is_kept)]
     with _rows.translating([form for pair in new for one in (pair, pair.first, pair.second) for form in one.forms], device):
         pass
@@ -514,8 +516,40 @@ def _results_early(graph):
             last = moved
 
 
+def _weights_late(graph):
+    """The gradients of a convolution are one op, which computes them one after the other. Where a kernel of the backward
+    part reads the first, and all that made the image, the second is an op apart after that kernel: if a plan computes the
+    image again, the kernel can do it besides (_pairs.py). The first needs of the image only shape and strides, which an
+    operand has that the kernel reads anyway."""
+    backward, place = aten.convolution_backward.default, {n: at for at, n in enumerate(graph.nodes)}
+    for node in [n for n in graph.nodes if n.target is backward and n.args[-1][0] and n.args[-1][1]]:
+        items = {n.args[1]: n for n in node.users}
+        maker = node.args[1].args[0] if node.args[1].target is operator.getitem else node.args[1]
+        reader = min(items[0].users, key=place.get, default=None) if 0 in items else None
+        if not (calls_kernel(maker) and calls_kernel(reader) and set(maker.args) <= set(reader.args)):
+            continue
+        like = next((n for n in maker.args if _alike(n, node.args[1])), None)
+        if like is None:
+            continue
+        mask, values = node.args[-1], node.meta["val"]
+        with graph.inserting_after(reader):
+            later = graph.call_function(backward, (*node.args[:-1], [False, *mask[1:]]))
+        later.meta = dict(node.meta, val=(None, *values[1:]))
+        node.args = (node.args[0], like, *node.args[2:-1], [True, False, False])
+        node.meta["val"] = (values[0], None, None)
+        last = later
+        for slot in (slot for slot in (1, 2) if slot in items):
+            items[slot].replace_input_with(node, later)
+            last.append(items[slot])
+            last = items[slot]
+
+
+def calls_kernel(node):
+    return isinstance(getattr(node, "target", None), Kernel)
+
+
 def is_kernel(op):
-    return op.kind == "node" and isinstance(op.node.target, Kernel)
+    return op.kind == "node" and calls_kernel(op.node)
 
 
 def _name_seeds(graph):

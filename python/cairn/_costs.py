@@ -25,6 +25,7 @@ from torch import fx
 from . import _fuse, _torch
 from . import _load
 from . import _norms
+from . import _pairs
 from . import _sizes
 from . import _slices
 from ._geometry import any_node, key_of, makes_storage, planned_of, propagate, record, tensors_of, values_of
@@ -506,6 +507,9 @@ def assign(joint, table):
             op.time_ns, op.workspace, op.library = table.figures[op.signature]
             op.workspace = max(op.workspace, getattr(op.node.target, "least_workspace", 0))
             op.second = _slices.second_of(op, table)
+            pair, first = _pairs.beside(op.node) or (None, None)
+            if pair is not None:
+                op.again_ns, op.after = int(pair.share * op.time_ns), joint.op_of_node[first]
             if op.state is not None:
                 op.workspace += op.state.bytes  # a recomputation keeps the present state of the random numbers too
         elif op.kind == "rng":

@@ -66,10 +66,11 @@ class Op:
               `beside` are their storages, which every run of the op makes besides its outputs
     boundary  between forward and backward
 
-    `second`: None, or a slower implementation with less workspace (_slices.py).
+    `second`: None, or a slower implementation with less workspace (_slices.py). `again_ns`: None, or what a run after the
+    first takes in an arena if it comes right after the op `after` (_pairs.py).
     """
     __slots__ = ("index", "name", "kind", "node", "reads", "outs", "backward", "flags", "inplace", "state",
-                 "signature", "time_ns", "workspace", "library", "beside", "second")
+                 "signature", "time_ns", "workspace", "library", "beside", "second", "again_ns", "after")
 
     def __repr__(self):
         return f"<op {self.name}>"
@@ -166,7 +167,7 @@ class Joint(Parts):
         op.index, op.name, op.kind, op.node, op.backward, op.flags = 0, name, kind, node, backward, flags
         op.reads, op.outs, op.inplace, op.state = [], [], [], None
         op.signature, op.time_ns, op.workspace, op.library, op.beside = None, 0, 0, "aten", []
-        op.second = None
+        op.second = op.again_ns = op.after = None
         return op
 
     def _given(self, node):
@@ -333,20 +334,21 @@ class Joint(Parts):
         """What a run needs besides its outputs."""
         return op.workspace + sum(-(-s.bytes // alignment) * alignment for s in op.beside)
 
-    def described(self, alignment, kept=None):
+    def described(self, alignment, kept=None, arena=False):
         """The step as the library takes it: tensors and ops, as dictionaries. `kept`, what libraries keep, by their names,
-        counts as workspace of their ops."""
+        counts as workspace of their ops. `arena`: tensors will be in one."""
         kept = kept or {}
         tensors = [dict(name=s.name, bytes=s.bytes, role=s.role, flags=s.flags) for s in self.storages]
         ops = [dict(name=o.name, phase=lib.BACKWARD if o.backward else lib.FORWARD, flags=o.flags,
                     inputs=[s.index for s in o.reads], outputs=[s.index for s in o.outs],
                     inplace=[(out, read) for _, read, out in o.inplace],
                     time_ns=int(o.time_ns), workspace=self.workspace(o, alignment) + kept.get(o.library, 0),
-                    second=o.second and (int(o.second.time_ns), o.second.workspace)) for o in self.ops]
+                    second=o.second and (int(o.second.time_ns), o.second.workspace),
+                    again=int(o.again_ns if arena and o.again_ns is not None else o.time_ns)) for o in self.ops]
         return dict(name="torch", tensors=tensors, ops=ops, alignment=alignment)
 
-    def planner_step(self, alignment, kept=None):
-        return lib.Step(**self.described(alignment, kept))
+    def planner_step(self, alignment, kept=None, arena=False):
+        return lib.Step(**self.described(alignment, kept, arena))
 
 
 def _has_numbers(tensor):

@@ -65,7 +65,8 @@ class Arrays(C.Structure):
                 ("inputs", C.POINTER(C.c_uint32)), ("first_output", C.POINTER(C.c_uint32)),
                 ("outputs", C.POINTER(C.c_uint32)), ("first_inplace", C.POINTER(C.c_uint32)),
                 ("inplace", C.POINTER(Inplace)), ("alignment", C.c_uint64),
-                ("second_time_ns", C.POINTER(C.c_int64)), ("second_workspace_bytes", C.POINTER(C.c_uint64))]
+                ("second_time_ns", C.POINTER(C.c_int64)), ("second_workspace_bytes", C.POINTER(C.c_uint64)),
+                ("again_time_ns", C.POINTER(C.c_int64))]
 
 
 class ArraysStep(C.Structure):
@@ -188,7 +189,7 @@ def _array(kind, values):
 class Step:
     """A step in the library: tensors (bytes, role, flags, name) and ops (phase, flags, inputs, outputs, in-place
     pairs, time, workspace, name), numbered by their place. `second` of an op, which may be absent, is the time and the
-    workspace of another implementation."""
+    workspace of another implementation; `again`, too, the time of a run after the first."""
 
     def __init__(self, name, tensors, ops, alignment=64):
         first_in, first_out, first_place = [0], [0], [0]
@@ -216,7 +217,8 @@ class Step:
             _array(C.c_uint32, first_place), _array(Inplace, places)]
         second = [o.get("second") or (o["time_ns"], o["workspace"]) for o in ops]
         seconds = [_array(C.c_int64, [time for time, _ in second]), _array(C.c_uint64, [size for _, size in second])]
-        arrays = Arrays(C.sizeof(Arrays), name.encode(), len(tensors), len(ops), *kept, alignment, *seconds)
+        again = _array(C.c_int64, [o.get("again", o["time_ns"]) for o in ops])
+        arrays = Arrays(C.sizeof(Arrays), name.encode(), len(tensors), len(ops), *kept, alignment, *seconds, again)
         self._step, error = C.POINTER(ArraysStep)(), Error()
         _check(_lib.cairn_arrays_step_create(None, C.byref(arrays), C.byref(self._step),
                                              C.byref(error)), error)

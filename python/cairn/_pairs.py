@@ -1,4 +1,4 @@
-"""Two kernels that follow each other as one.
+"""Two kernels that follow each other as one, of two kinds.
 
 The sum and the statistics of a norm are a group apart from what the norm makes of them, so that a plan can recompute the
 latter alone. Where a plan runs one after the other, a kernel of ours does both, and reads the sum from registers:
@@ -6,10 +6,19 @@ latter alone. Where a plan runs one after the other, a kernel of ours does both,
     x = a + b, m = mean(x * x)      |      x = a + b, m = mean(x * x), y = x * rsqrt(m) * w
     y = x * rsqrt(m) * w            |
 
-The bits must be those of the two, as a plan may also run them apart. So both have forms of ours, which add up in the same
-order, and a trial compares. Only steps in an arena have pairs: there the results of the second kernel have their memory
-before it runs, and nothing lives longer than planned. They must not lie over what the first kernel reads."""
+What a plan computes again is often read by the gradient of a weight, right after a kernel that reads the same operands. Then
+one kernel does it besides, and only has to write the result:
 
+    sums(dy, x, m)                  |      sums(dy, x, m), y = relu(norm(x, m))
+    y = relu(norm(x, m)), again     |
+    dw = gradient(dz, y)            |      dw = gradient(dz, y)
+
+The bits must be those of the two, as a plan may also run them apart. So the first has a form of ours, which adds up in the
+same order, in the first kind the second too, and a trial compares. Only steps in an arena have pairs: there the results of
+the second kernel have their memory before it runs, and nothing lives longer than planned. They must not lie over what the
+first kernel reads."""
+
+import math
 import operator
 
 import torch
@@ -25,36 +34,44 @@ _pairs: dict = {}  # by two kernels and how the second reads the first
 
 
 class Pair:
-    """`links`: the number of the first kernel's result by the place of the second one's argument. `form` computes both, or
-    is None if there is no such form, or it is not faster."""
+    """`links`: what an argument of the second kernel is, by its place: the number of a result of the first one, or ~ the
+    place of an argument of it. If it reads no result, `beside` is true. `form` computes both, or is None if there is no such form,
+    or it is not faster. `share`: of the time of the second kernel, how much the form takes longer than the first one."""
     __module__ = "cairn_kernels"
 
     def __init__(self, first, second, links):
         self.first, self.second, self.links = first, second, dict(links)
         self.__name__ = self.__qualname__ = f"{first.__name__}_{second.__name__}"
+        self.beside = all(number < 0 for number in self.links.values())
         self.others = [place for place in range(len(second.given)) if place not in self.links]
         self.given = first.given + [second.given[place] for place in self.others]
         self.made = len(first.outputs())
-        self.graph, self.form, self.times = self._joined(), None, {}
-        possible = self.graph is not None and first.plain_forms() and second.plain_forms()
-        self.forms = _rows.plain_forms(self.graph) if possible else []
+        self.graph, self.form, self.share, self.times = self._joined(), None, 1.0, {}
+        self.forms = self._forms() if self.graph is not None else []
+
+    def _forms(self):
+        if self.beside:
+            return _rows.forms_of(self.graph) if _rows.available(self.given[0].device) else []
+        return _rows.plain_forms(self.graph) if self.first.plain_forms() and self.second.plain_forms() else []
 
     def outputs(self):
         return self.first.outputs() + self.second.outputs()
 
     def _joined(self):
-        """One graph of both, or None where the second reads something else than whole results."""
+        """One graph of both, or None where the second reads something else than whole results and arguments."""
         graph, env = fx.Graph(), {}
         for n in self.first.graph.nodes:
             if n.op != "output":
                 env[n] = graph.node_copy(n, env.get)
-        outs = [env[n] for n in self.first.outputs()]
+        outs, arguments = [env[n] for n in self.first.outputs()], [n for n in graph.nodes if n.op == "placeholder"]
         places = [n for n in self.second.graph.nodes if n.op == "placeholder"]
         for place, n in enumerate(places):
             if place in self.links:
-                env[n] = graph.call_function(_rows.stored, (outs[self.links[place]],))
-                env[n].meta["val"] = read = n.meta["val"]
-                made = outs[self.links[place]].meta["val"]
+                number = self.links[place]
+                source = outs[number] if number >= 0 else arguments[~number]
+                env[n] = graph.call_function(_rows.stored, (source,)) if number >= 0 else source
+                made, read = source.meta["val"], n.meta["val"]
+                env[n].meta["val"] = read
                 if (made.shape, made.stride(), made.dtype) != (read.shape, read.stride(), read.dtype):
                     return None
             else:
@@ -70,26 +87,39 @@ class Pair:
     def apart(self, arguments):
         """What the two kernels make, one after the other."""
         made = self.first(*arguments[:len(self.first.given)])
-        rest = iter(arguments[len(self.first.given):])
-        given = [made[self.links[place]] if place in self.links else next(rest) for place in range(len(self.second.given))]
+        rest, given = iter(arguments[len(self.first.given):]), []
+        for place in range(len(self.second.given)):
+            number = self.links.get(place)
+            given.append(next(rest) if number is None else made[number] if number >= 0 else arguments[~number])
         return made + self.second(*given)
 
     def choose(self, time_of, table, fixed):
-        """Use the fastest form, if it pays, together with the same forms of both kernels. `fixed` has the kernels whose form
-        another pair needs."""
+        """Use the fastest form, if it pays, together with forms of both kernels that give the same bits. `fixed` has the
+        kernels whose form another pair needs."""
         kernels = self.first, self.second
         before, apart = [kernel.form for kernel in kernels], sum(min(map(time_of, kernel.forms)) for kernel in kernels)
+        self.times = {form.name: time_of(form) for form in self.forms}
         for form in sorted(self.forms, key=time_of):
-            ours = [next(f for f in kernel.forms if f.name == form.name) for kernel in kernels]
-            if time_of(form) > GAIN * apart or sum(map(time_of, ours)) > LOSS * apart \
-                    or any(kernel in fixed and kernel.form is not f for kernel, f in zip(kernels, ours)):
-                continue
-            self.first.form, self.second.form = ours
-            if table.tried(f"pair {self.__name__} {form.name}", lambda: self._is_same(form)):
-                self.form = form
-                fixed.update(kernels)
-                return
-            self.first.form, self.second.form = before
+            for ours in self._apart(form, before, time_of):
+                if not time_of(form) <= GAIN * apart < math.inf or sum(map(time_of, ours)) > LOSS * apart \
+                        or any(kernel in fixed and kernel.form is not f for kernel, f in zip(kernels, ours)):
+                    continue
+                self.first.form, self.second.form = ours
+                what = f"pair {self.__name__} {form.name}" + (f" {ours[1].name}" if self.beside else "")
+                if table.tried(what, lambda: self._is_same(form)):
+                    self.form = form
+                    self.share = min(max(time_of(form) - time_of(ours[0]), 0) / max(time_of(ours[1]), 1), 1.0)
+                    fixed.update(kernels)
+                    return
+                self.first.form, self.second.form = before
+
+    def _apart(self, form, before, time_of):
+        """Forms of both kernels that may give the bits of one of the pair's: those of the same name. What runs beside sums
+        is computed element by element, so that all its forms may."""
+        named = [[f for f in kernel.forms if f.name == form.name] for kernel in (self.first, self.second)]
+        if self.beside:
+            named[1] = [before[1], *sorted((f for f in self.second.forms if f is not before[1]), key=time_of)]
+        return [(a, b) for a in named[0] for b in named[1]]
 
     def _is_same(self, form):
         device = self.given[0].device
@@ -101,28 +131,75 @@ class Pair:
         return tuple(self.form.onto(destinations, list(arguments)))
 
 
-def find(graph, is_kernel):
-    """The pairs of a graph of kernels, the most frequent first. Kernels that were used before keep their form."""
-    counts, last = {}, None
+BESIDE = "cairn_beside"  # key of a kernel's node: a pair, by its key, and the node of its first kernel
+
+
+def find(graph, is_kernel, backward):
+    """The new pairs of a graph of kernels, the most frequent first; `backward` has the nodes of the backward part. Kernels
+    that were used before keep their form."""
+    counts, last, read = {}, None, set()
+
+    def count(key):
+        if key not in _pairs and not (key[0].used or key[1].used):
+            counts[key] = counts.get(key, 0) + 1
     for node in graph.nodes:
         if node.op != "call_function" or node.target is operator.getitem:
             continue
         if last is not None and is_kernel(last) and is_kernel(node):
-            key = last.target, node.target, links_of(node.args, last)
-            if key[2] and key not in _pairs and not (last.target.used or node.target.used):
-                counts[key] = counts.get(key, 0) + 1
+            key = last.target, node.target, links_of(node.args, last, last.args)
+            if any(number >= 0 for _, number in key[2]):
+                count(key)
+        for maker in _makers(node) if node in backward else ():
+            if maker in backward or maker in read or not is_kernel(maker):
+                continue
+            read.add(maker)
+            links = links_of(maker.args, last, last.args) if last in backward and is_kernel(last) else ()
+            if links and len(links) == len(maker.args):
+                maker.meta[BESIDE] = (last.target, maker.target, links), last
+                count(maker.meta[BESIDE][0])
         last = node
     _pairs.update((key, Pair(*key)) for key in counts)
     found = [_pairs[key] for key in sorted(counts, key=lambda key: -counts[key]) if _pairs[key].forms]
-    for kernel in {kernel: True for pair in found for kernel in (pair.first, pair.second)}:
-        kernel.more_forms(kernel.plain_forms())
+    for pair in found:
+        for kernel in (pair.first, pair.second):
+            kernel.more_forms([form for form in kernel.plain_forms() if form not in kernel.forms])
+            kernel.chosen = False  # all forms are measured
     return found
 
 
-def links_of(arguments, first):
-    """Which arguments are results of a node, and which: pairs of numbers."""
-    return tuple((place, n.args[1]) for place, n in enumerate(arguments)
-                 if isinstance(n, fx.Node) and n.target is operator.getitem and n.args[0] is first)
+def _makers(node):
+    """The nodes that make what a node reads."""
+    for n in node.all_input_nodes:
+        while n.target is operator.getitem or getattr(n.target, "is_view", False) and isinstance(n.args[0], fx.Node):
+            n = n.args[0]
+        yield n
+
+
+def links_of(arguments, first, given):
+    """What arguments are of a node with arguments `given`, by their places: see Pair."""
+    found = []
+    for place, n in enumerate(arguments):
+        if isinstance(n, fx.Node) and n.target is operator.getitem and n.args[0] is first:
+            found.append((place, n.args[1]))
+        else:
+            found += [(place, ~at) for at, other in enumerate(given) if _is_equal(n, other)][:1]
+    return tuple(found)
+
+
+def _is_equal(a, b):
+    """Whether two nodes are the same, or the same view of the same."""
+    if a is b:
+        return True
+    views = all(isinstance(n, fx.Node) and getattr(n.target, "is_view", False) for n in (a, b))
+    return views and a.target is b.target and a.kwargs == b.kwargs and len(a.args) == len(b.args) and all(
+        _is_equal(x, y) if isinstance(x, fx.Node) else x == y for x, y in zip(a.args, b.args))
+
+
+def beside(node):
+    """The pair that computes a kernel again beside another one, and the node of that one; None if there is none."""
+    key, first = node.meta.get(BESIDE, (None, None))
+    pair = _pairs.get(key)
+    return (pair, first) if pair is not None and pair.form is not None else None
 
 
 # ---- the written graph ----
@@ -147,7 +224,7 @@ def join(graph, kernel_call, place_call):
 
 
 def _join(graph, first, second, place_call):
-    links = links_of(second.args[1:], first)
+    links = links_of(second.args[1:], first, first.args[1:])
     pair = _pairs.get((first.target.kernel, second.target.kernel, links))
     if pair is None or pair.form is None or _overlap(first.meta[READS] + first.meta[WRITES], second.meta[WRITES]):
         return False

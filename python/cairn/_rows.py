@@ -509,7 +509,7 @@ def plain_forms(graph):
     nodes = [n for n in graph.nodes if n.op == "call_function"]
     rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
     try:
-        if rows is None or rows.sums or rows.spreads or rows.images or not rows.given:
+        if rows is None or rows.sums or rows.spreads or not rows.given:
             return []
         return [Form(graph, rows, shape) for shape in PLAIN]
     except NoForm:

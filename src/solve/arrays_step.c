@@ -9,6 +9,7 @@
  * The workspace of fg is the larger one of f and g, plus t. */
 #include "base/crn_base.h"
 #include "cairn/arrays.h"
+#include "cost/crn_cost.h"
 
 #include <stdio.h>
 
@@ -56,9 +57,12 @@ static cairn_status check_arrays(const reading *r) {
             return crn_fail(r->err, CAIRN_EINVAL, "tensor %u has a role that does not exist", t);
     for (uint32_t o = 0; o < in->op_count; o++)
         if (in->phases[o] > CAIRN_PHASE_UPDATE || in->time_ns[o] < 0 ||
-            (in->second_time_ns != NULL && in->second_time_ns[o] < 0))
+            (in->second_time_ns != NULL && in->second_time_ns[o] < 0) ||
+            (in->again_time_ns != NULL && in->again_time_ns[o] < 0))
             return crn_fail(r->err, CAIRN_EINVAL,
                             "op %u has a phase that does not exist or a negative time", o);
+        else if (in->again_time_ns != NULL && in->again_time_ns[o] > in->time_ns[o])
+            return crn_fail(r->err, CAIRN_EINVAL, "op %u takes longer when it runs again", o);
     CRN_TRY(check_list(r, "inputs", in->first_input, in->inputs, false));
     return check_list(r, "outputs", in->first_output, in->outputs, true);
 }
@@ -264,7 +268,10 @@ static cairn_status set_costs(reading *r, cairn_id o) {
         list[1].workspace_bytes = rounded(in, in->second_workspace_bytes[given]);
         count = 2;
     }
-    return cairn_costs_set_op(r->out->costs, o, list, count);
+    CRN_TRY(cairn_costs_set_op(r->out->costs, o, list, count));
+    if (in->again_time_ns != NULL && group_end(in, given) == given + 1)
+        crn_costs_set_again(r->out->costs, o, in->time_ns[given] - in->again_time_ns[given]);
+    return CAIRN_OK;
 }
 
 static cairn_status read_arrays(reading *r) {

@@ -297,12 +297,12 @@ def resnet50():
     tensors = [dict(zip(("bytes", "role", "flags"), row), name=f"t{i}") for i, row in enumerate(found["tensors"])]
     ops = [dict(zip(keys, row), name=f"op{i}", second=None) for i, row in enumerate(found["ops"])]
     joint = Thing(device=torch.device("cuda"), fwd_out=[], of_node={}, outside=0, table=mock.Mock(), ops=[],
-                  storages=[Thing(index=i, op=None, slot=0, **tensor) for i, tensor in enumerate(tensors)])
+                  handed_out=set(), storages=[Thing(index=i, op=None, slot=0, **tensor) for i, tensor in enumerate(tensors)])
     for index, row in enumerate(ops):
         kind = row.pop("kind")
         outs = [joint.storages[i] for i in row["outputs"]]
         op = Thing(index=index, name=kind, kind=kind if kind in ("results", "boundary") else "node", second=None, state=None,
-                   library="aten", beside=[], outs=outs, reads=[joint.storages[i] for i in row["inputs"]],
+                   again_ns=None, library="aten", beside=[], outs=outs, reads=[joint.storages[i] for i in row["inputs"]],
                    time_ns=row["time_ns"], workspace=row["workspace"])
         op.node = Thing(target=Thing(placeable=lambda: [0], beside=lambda workspace, table: workspace))
         if kind == "results":  # they are the workspace of the op before, as the library sees it

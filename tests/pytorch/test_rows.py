@@ -316,6 +316,43 @@ class Pairs(unittest.TestCase):
                     self.assertGreaterEqual(count, least)
                     self.assertTrue(same(found, expected))
 
+    def test_beside(self):
+        """What a plan computes again for the gradient of a filter is made beside the sums of a batch norm, and costs less
+        than the first time; the bits are those of the kernels apart."""
+        class Net(torch.nn.Sequential):
+            def forward(self, x):
+                return super().forward(x).square().mean()
+        torch.manual_seed(0)
+        model = Net(conv_norm(3, 16, 3), torch.nn.ReLU(), Bottleneck(16, 16, 1), Bottleneck(64, 16, 1))
+        model, x = model.to(DEVICE, memory_format=torch.channels_last), torch.randn(2, 3, 16, 16).to(DEVICE)
+        x = x.contiguous(memory_format=torch.channels_last)
+        with unittest.mock.patch.multiple(_pairs, GAIN=1e9, LOSS=1e9), \
+                unittest.mock.patch.object(_inductor, "_WHOLE_ON_CPU", ()), \
+                unittest.mock.patch.dict(_pairs._pairs, clear=True), \
+                unittest.mock.patch.dict(_compiled._kernels, clear=True):
+            expected, none = self.gradients(model, x, None, False)
+            found, everything = self.gradients(model, x, None, True)
+            self.assertEqual((none, everything), (0, 0))
+            self.assertTrue(same(found, expected))
+            planner = planner_of(model, (x,), arena=True)
+            again = [op for op in planner.joint.ops if op.again_ns is not None]
+            self.assertGreaterEqual(len(again), 4)
+            self.assertTrue(all(op.after.backward and op.again_ns <= op.time_ns for op in again))
+            for share in (70, 55):
+                found, count = self.gradients(model, x, f"{share}%", True)
+                self.assertGreaterEqual(count, 2)
+                self.assertTrue(same(found, expected))
+            laid = planner.within(planner.budget_bytes("55%"))
+            apart, before, ran = 0, None, set()
+            for kind, number, _ in laid.steps:
+                op = planner.joint.ops[number] if kind == _library.RUN else None
+                if op is not None and op.kind == "node":
+                    if op in again and op in ran and before is not op.after:
+                        apart += op.time_ns - op.again_ns
+                    before = op
+                    ran.add(op)
+            self.assertEqual(laid.layout.apart_ns, apart)
+
     def test_not_faster(self):
         """A pair that takes as long as two kernels, or whose kernels would be slower apart, is not used."""
         def sums(a, b):

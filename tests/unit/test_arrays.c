@@ -157,6 +157,48 @@ static void test_second_implementation(void) {
     CHECK(cairn_arrays_step_create(NULL, &s.arrays, &step, &err) == CAIRN_EINVAL);
 }
 
+/* x --f--> a --g--> b --loss--> l --back--> gb, and dw of gb and a: f runs again where a does not
+ * fit beside b and gb, and takes the time that it is given for that. */
+static void test_again(void) {
+    static const uint64_t bytes[] = {64, 1024, 1024, 4, 1024, 64};
+    static const uint8_t roles[] = {CAIRN_ROLE_INPUT, CAIRN_ROLE_ACTIVATION, CAIRN_ROLE_ACTIVATION,
+                                    CAIRN_ROLE_LOSS,  CAIRN_ROLE_GRADIENT,   CAIRN_ROLE_GRADIENT};
+    static const uint8_t flags[] = {CAIRN_TENSOR_FLAG_STATIONARY, 0, 0, 0, 0,
+                                    CAIRN_TENSOR_FLAG_RESULT};
+    static const uint8_t phases[] = {0, 0, 0, 1, 1},
+                         op_flags[] = {0, 0, CAIRN_OP_FLAG_NEVER_AGAIN, 0, 0};
+    static const int64_t times[] = {10, 20, 1, 5, 7}, again[] = {4, 20, 1, 5, 7};
+    static const uint32_t first_input[] = {0, 1, 2, 3, 5, 7}, first_output[] = {0, 1, 2, 3, 4, 5};
+    static const cairn_id inputs[] = {0, 1, 2, 3, 2, 4, 1}, outputs[] = {1, 2, 3, 4, 5};
+    cairn_arrays arrays = CAIRN_ARRAYS_INIT;
+    arrays.tensor_count = 6, arrays.op_count = 5;
+    arrays.bytes = bytes, arrays.roles = roles, arrays.tensor_flags = flags;
+    arrays.phases = phases, arrays.op_flags = op_flags, arrays.time_ns = times;
+    arrays.first_input = first_input, arrays.inputs = inputs;
+    arrays.first_output = first_output, arrays.outputs = outputs;
+    cairn_error err = {0};
+    cairn_arrays_step *step;
+    cairn_arrays_solution *solution;
+    cairn_solve_options options = CAIRN_SOLVE_OPTIONS_INIT;
+    options.live_peak = true;
+    for (int set = 0; set < 2; set++) {
+        arrays.again_time_ns = set ? again : NULL;
+        for (options.budget_bytes = 3200; options.budget_bytes >= 2240;
+             options.budget_bytes -= 960) {
+            int64_t more = options.budget_bytes == 3200 ? 0 : set ? 4 : 10;
+            CHECK_OK(create_and_solve(&arrays, "auto", &options, &step, &solution, &err), &err);
+            CHECK_U64((uint64_t)solution->time_ns, 43 + (uint64_t)more);
+            CHECK(solution->lower_bound_ns <= solution->time_ns);
+            cairn_arrays_solution_destroy(solution);
+            cairn_arrays_step_destroy(step);
+        }
+    }
+    for (int64_t wrong = -1; wrong <= 11; wrong += 12) {
+        arrays.again_time_ns = (const int64_t[]){wrong, 20, 1, 5, 7};
+        CHECK(cairn_arrays_step_create(NULL, &arrays, &step, &err) == CAIRN_EINVAL);
+    }
+}
+
 /* x --f--> a --loss--> l --back--> g, and three gradients of g that stay: when the last of them is
  * made, the others are there. */
 static void test_least_memory(void) {
@@ -482,6 +524,7 @@ int main(void) {
     test_one_call();
     test_live_peak();
     test_second_implementation();
+    test_again();
     test_least_memory();
     test_parked_results();
     test_updates();
