@@ -14,7 +14,7 @@ import random
 import torch
 from torch.utils.dlpack import from_dlpack, to_dlpack
 
-from . import _check, _heap, _norms, _onto, _pairs, _torch
+from . import _check, _heap, _later, _norms, _onto, _pairs, _torch
 from . import _library as lib
 from . import _moves
 from ._compiled import Onto, is_kernel
@@ -371,6 +371,16 @@ class ArenaPlanner(Planner):
         return known[key]
 
     def _fitted(self, solution, size, forms=SLICES):
+        """A solution with a layout that fits into `size`, or else with the smallest one. One with recomputations beside
+        other kernels is faster, but its layout may be larger."""
+        found = []
+        for one in dict.fromkeys((solution.later, solution)):
+            found.append(self._with_layout(one, size, forms))
+            if self.needs(found[-1]) <= size:
+                return found[-1]
+        return min(found, key=self.needs)
+
+    def _with_layout(self, solution, size, forms):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
         found, options = [self._laid(solution)], list(FORMS[1:forms])
         plain = found[0].layout
@@ -434,7 +444,8 @@ class ArenaPlanner(Planner):
         """The plan for a size without regard to its arena, which is made once."""
         if size not in self._plans:
             try:
-                self._plans[size] = super()._solve(size)
+                self._plans[size] = found = super()._solve(size)
+                found.later = _later.beside(self.joint, self.step, self.machine, found, size)
             except lib.Failure as failure:
                 if failure.status == lib.INFEASIBLE:
                     self._too_little = max(self._too_little, failure.smallest_budget - 1)

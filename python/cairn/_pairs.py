@@ -29,14 +29,17 @@ from ._real import given_like, outcomes, real_tensors
 
 GAIN = 0.97  # of the time of two kernels: a pair that takes more is not used
 LOSS = 1.1  # of the time of two kernels: the most that their forms of ours may take where they run apart
+LOSS_BESIDE = 1.01  # the same of two of which the second runs elsewhere without a budget
+NEAR = 12  # ops of the backward part that may be between the first reader of a value and the kernel that can make it again
+FEW = 16  # an operand this many times smaller than a result counts as nothing
 
 _pairs: dict = {}  # by two kernels and how the second reads the first
 
 
 class Pair:
     """`links`: what an argument of the second kernel is, by its place: the number of a result of the first one, or ~ the
-    place of an argument of it. If it reads no result, `beside` is true. `form` computes both, or is None if there is no such form,
-    or it is not faster. `share`: of the time of the second kernel, how much the form takes longer than the first one."""
+    place of an argument of it. If it reads no result, `beside` is true. `form` computes both, or is None if there is no such
+    form, or it is not faster. `share`: of the time of the second kernel, how much longer than the first one it takes."""
     __module__ = "cairn_kernels"
 
     def __init__(self, first, second, links):
@@ -51,7 +54,8 @@ class Pair:
 
     def _forms(self):
         if self.beside:
-            return _rows.forms_of(self.graph) if _rows.available(self.given[0].device) else []
+            here = _rows.available(self.given[0].device)
+            return (_rows.forms_of(self.graph) or _rows.plain_forms(self.graph)) if here else []
         return _rows.plain_forms(self.graph) if self.first.plain_forms() and self.second.plain_forms() else []
 
     def outputs(self):
@@ -99,9 +103,10 @@ class Pair:
         kernels = self.first, self.second
         before, apart = [kernel.form for kernel in kernels], sum(min(map(time_of, kernel.forms)) for kernel in kernels)
         self.times = {form.name: time_of(form) for form in self.forms}
+        loss = LOSS_BESIDE if self.beside else LOSS
         for form in sorted(self.forms, key=time_of):
             for ours in self._apart(form, before, time_of):
-                if not time_of(form) <= GAIN * apart < math.inf or sum(map(time_of, ours)) > LOSS * apart \
+                if not time_of(form) <= GAIN * apart < math.inf or sum(map(time_of, ours)) > loss * apart \
                         or any(kernel in fixed and kernel.form is not f for kernel, f in zip(kernels, ours)):
                     continue
                 self.first.form, self.second.form = ours
@@ -142,9 +147,8 @@ def find(graph, is_kernel, backward):
     def count(key):
         if key not in _pairs and not (key[0].used or key[1].used):
             counts[key] = counts.get(key, 0) + 1
-    for node in graph.nodes:
-        if node.op != "call_function" or node.target is operator.getitem:
-            continue
+    nodes = [n for n in graph.nodes if n.op == "call_function" and not _shows(n)]
+    for at, node in enumerate(nodes):
         if last is not None and is_kernel(last) and is_kernel(node):
             key = last.target, node.target, links_of(node.args, last, last.args)
             if any(number >= 0 for _, number in key[2]):
@@ -153,9 +157,10 @@ def find(graph, is_kernel, backward):
             if maker in backward or maker in read or not is_kernel(maker):
                 continue
             read.add(maker)
-            links = links_of(maker.args, last, last.args) if last in backward and is_kernel(last) else ()
-            if links and len(links) == len(maker.args):
-                maker.meta[BESIDE] = (last.target, maker.target, links), last
+            near = [n for n in nodes[at - 1:at + NEAR] if n in backward and is_kernel(n)]
+            links, first = next(((links, n) for n in near if (links := _all_of(maker, n))), (None, None))
+            if first is not None:
+                maker.meta[BESIDE] = (first.target, maker.target, links), first
                 count(maker.meta[BESIDE][0])
         last = node
     _pairs.update((key, Pair(*key)) for key in counts)
@@ -167,12 +172,29 @@ def find(graph, is_kernel, backward):
     return found
 
 
+def _shows(node):
+    """Whether a node only shows a value."""
+    return node.target is operator.getitem or getattr(node.target, "is_view", False) and isinstance(node.args[0], fx.Node)
+
+
 def _makers(node):
     """The nodes that make what a node reads."""
     for n in node.all_input_nodes:
-        while n.target is operator.getitem or getattr(n.target, "is_view", False) and isinstance(n.args[0], fx.Node):
+        while _shows(n):
             n = n.args[0]
         yield n
+
+
+def _all_of(maker, node):
+    """The links of a kernel to another one that reads all that it reads, but for little; None if it does not."""
+    links = links_of(maker.args, node, node.args)
+    made = max(_elements(value) for value in maker.meta["val"])
+    others = [n for place, n in enumerate(maker.args) if place not in dict(links)]
+    return links if links and all(FEW * _elements(n.meta["val"]) < made for n in others) else None
+
+
+def _elements(value):
+    return value.numel() if isinstance(value, torch.Tensor) else 0
 
 
 def links_of(arguments, first, given):
@@ -226,7 +248,8 @@ def join(graph, kernel_call, place_call):
 def _join(graph, first, second, place_call):
     links = links_of(second.args[1:], first, first.args[1:])
     pair = _pairs.get((first.target.kernel, second.target.kernel, links))
-    if pair is None or pair.form is None or _overlap(first.meta[READS] + first.meta[WRITES], second.meta[WRITES]):
+    if pair is None or pair.form is None or _overlap(first.meta[WRITES], second.meta[WRITES]) \
+            or _overlap(first.meta[READS], second.meta[WRITES]) and not _is_over(pair, first, second):
         return False
     arguments = [second.args[1:][place] for place in pair.others]
     late = {n for n in (*arguments, *second.args[0]) if n is not None} & _between(first, second)
@@ -246,6 +269,18 @@ def _join(graph, first, second, place_call):
             item.args = (new, item.args[1] + skipped)
         graph.erase_node(node)
     return True
+
+
+def _is_over(pair, first, second):
+    """Whether the second kernel overwrites one argument of the first by its only result, and may do so: a program has read
+    its elements then."""
+    arguments, (range_, *more) = second.args[1:], second.meta[WRITES]
+    over = [(slot, arguments.index(where)) for slot, where in enumerate(second.args[0]) if where in arguments]
+    if more or len(over) != 1 or any(_overlap([range_], [read]) and read != range_ for read in first.meta[READS]):
+        return False
+    (slot, place), = over
+    number = pair.links.get(place, 0)
+    return number < 0 and pair.form.may_be_over(pair.made + slot, ~number)
 
 
 def _between(first, second):
