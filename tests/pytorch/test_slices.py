@@ -85,8 +85,15 @@ class Form(unittest.TestCase):
 
         def exact(*given):
             return [t * (1 + 1e-6) if given[0].shape != arguments[0].shape else t for t in OP(*given)]
+
+        def rarely(*given):
+            """Other bits in every sixth run only, as of an op whose parts mostly come in the same order."""
+            runs.append(given[0].shape == arguments[0].shape)
+            return target(*given) if not runs[-1] or sum(runs) % 6 == 0 else OP(*given)
+        runs: list[bool] = []
         packet = dict(overloadpacket=types.SimpleNamespace(__name__="op"))
-        for call, expected in ((exact, False), (target, True), (lambda *given: target(*given, whole=1.1), False)):
+        for call, expected in ((exact, False), (target, True), (lambda *given: target(*given, whole=1.1), False),
+                               (rarely, True)):
             for name, value in packet.items():
                 setattr(call, name, value)
             self.assertEqual(_slices.is_same(self.form(arguments, call), arguments, {}), expected)
