@@ -21,7 +21,7 @@ from ._real import digest, real_tensors
 
 SLICES = 8  # at most: with more the GPU has too little to do in each
 _TRIALS = 3  # runs that show whether an op gives the same bits every time
-_MORE = 40  # further runs at most, where slices have other bits: an op that adds up in any order may repeat itself a few times
+_MORE = 40  # further runs at most, where slices have other bits: an op that adds up in any order may repeat a few times
 _CLOSE = 4  # times the distance of two runs that the slices may be away
 
 # The arguments that have batches and heads as their first two dimensions, by place; and those that must be absent.
