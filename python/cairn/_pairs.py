@@ -25,7 +25,7 @@ import torch
 from torch import fx
 
 from . import _check, _rows
-from ._real import given_like, outcomes, real_tensors
+from ._real import agree, real_tensors
 
 GAIN = 0.97  # of the time of two kernels: a pair that takes more is not used
 LOSS = 1.1  # of the time of two kernels: the most that their forms of ours may take where they run apart
@@ -129,8 +129,7 @@ class Pair:
     def _is_same(self, form):
         device = self.given[0].device
         with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):
-            apart, both = outcomes(device, lambda: given_like(self.given), self.apart, form)
-            return apart == both
+            return agree(device, self.given, (), 0, self.apart, form)
 
     def __call__(self, destinations, *arguments):
         return tuple(self.form.onto(destinations, list(arguments)))

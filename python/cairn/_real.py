@@ -69,23 +69,24 @@ def _is_alike(fake, real):
 class Shared:
     """Storages of operands that only read: those that are lent, and one for all values of one storage."""
 
-    def __init__(self, lends=True):
-        self._made, self._lends = {}, lends
+    def __init__(self, lends=True, wide=None):
+        self._made, self._lends, self._wide = {}, lends, wide
 
     def flat(self, value):
         """All elements of the storage for a fake tensor."""
         key = _torch.storage_key(value), value.dtype
         if key not in self._made:
             _, storage = _lent.get(key[0], (None, None)) if self._lends else (None, None)
-            self._made[key] = _flat_like(value) if storage is None else torch.empty(
+            self._made[key] = _flat_like(value, self._wide) if storage is None else torch.empty(
                 0, dtype=value.dtype, device=value.device).set_(storage, 0, (storage.nbytes() // value.element_size(),))
         return self._made[key]
 
 
-def given_like(values, overwritten=()):
-    """Operands like values; those at the places `overwritten` are no other's."""
-    shared = Shared()
-    return [random_like(value, storages=None if place in overwritten else shared) for place, value in enumerate(values)]
+def given_like(values, overwritten=(), wide=None):
+    """Operands like values; those at the places `overwritten` are no other's. `wide`: see _flat_like()."""
+    shared = Shared(wide=wide)
+    return [random_like(value, storages=Shared(False, wide) if place in overwritten else shared)
+            for place, value in enumerate(values)]
 
 
 def made_bytes(values):
@@ -104,6 +105,17 @@ def outcomes(device, make, *calls):
         found.append([digest(result) for result in results])
         del results
     return found
+
+
+def agree(device, values, overwritten, most, *calls):
+    """Whether all calls make the same of operands like `values`. These are numbers from 0 to 1, which every op takes, and
+    then wide ones, with integers up to `most`: a relu, a clamp or a mask of zeros does not change the former, so that an
+    operand could be read after it was overwritten, and nobody would see it."""
+    for wide in (None, most):
+        first, *others = outcomes(device, lambda: given_like(values, overwritten, wide), *calls)
+        if any(other != first for other in others):
+            return False
+    return True
 
 
 def _random_state(device):
@@ -161,11 +173,17 @@ def random_like(value, diagonal=False, storages=None):
     return made
 
 
-def _flat_like(value):
-    """All elements of a storage like that of `value`."""
+def _flat_like(value, wide=None):
+    """All elements of a storage like that of `value`. `wide`: None, or the largest of integers; other numbers then have both
+    signs, most are small and some in the hundreds."""
     size = (value.untyped_storage().nbytes() // value.element_size(),)
     if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         return torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
     if value.dtype in DRAWN:
-        return torch.rand(size, dtype=value.dtype, device=value.device)
+        draw = torch.rand if wide is None else torch.randn
+        made = draw(size, dtype=value.dtype, device=value.device)
+        return made if wide is None else made.pow_(5)
+    if wide is not None and not value.dtype.is_floating_point and not value.dtype.is_complex:
+        most = 1 if value.dtype == torch.bool else wide
+        return torch.randint(most + 1, size, dtype=value.dtype, device=value.device)
     return torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)

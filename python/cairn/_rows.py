@@ -444,6 +444,7 @@ class Form:
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]
         self._kinds = {given.index(n): rows.kind[n] for n in rows.given}
+        self._spread = {given.index(n.args[0]) for n in rows.spreads}
         self._likes = [n.meta["val"] for n in rows.outs]
         self._sources = self._writer.sources()
 
@@ -461,8 +462,9 @@ class Form:
         return set(range(len(self._likes)))
 
     def may_be_over(self, result, argument):
-        """A program reads its elements before it writes to where they were."""
-        return self._kinds.get(argument) == FULL
+        """A program reads its elements before it writes to where they were. What a variance is of is none: every program,
+        and the second kernel, reads its first row."""
+        return self._kinds.get(argument) == FULL and argument not in self._spread
 
     def _calls(self):
         """The kernels that run, each with its grid and its constants."""

@@ -189,6 +189,26 @@ class Calls(unittest.TestCase):
             given[0].copy_(torch.randn(8, 64))
             expected = torch.relu(given[0] + given[1])
 
+    def test_read_late(self):
+        """A result is written over an operand only if that is not read afterwards, also where it does not change numbers
+        from 0 to 1, or where masks and integers are 0, with which other trials are made."""
+        permitted, number, mask = [], torch.randn(64, 256), torch.randint(0, 2, (64, 256))
+        for given, one in (((number,), torch.relu), ((number,), torch.abs), ((1000 * number,), lambda x: x.clamp(-100, 100)),
+                           ((number, mask), lambda x, m: torch.where(m == 0, x, 2.0)),
+                           ((number, mask > 0), lambda x, m: x.masked_fill(m, 2.0))):
+            for other in (lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.amax(1), lambda x: torch.relu(x).sum(1)):
+                gm = torch.fx.experimental.proxy_tensor.make_fx(
+                    lambda *given: (one(*given), other(given[0])), tracing_mode="fake",
+                    decomposition_table=_inductor.decompositions(False))(*given)
+                gm.graph.eliminate_dead_code()
+                kernel = _compiled.Kernel("late", gm.graph, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")])
+                self.assertTrue(_compiled.may_overwrite(kernel, 0, 0))
+                permitted.append(_compiled.tried_over(kernel, [(0, 0)]))
+                if permitted[-1]:
+                    expected, over = kernel(*given), given[0].clone()
+                    self.assertTrue(same(list(kernel.onto([over, None], over, *given[1:])), list(expected)))
+        self.assertEqual(set(permitted), {False, True})
+
     def test_destinations(self):
         """Only allocations that become results get a destination, and no destination is kept alive."""
         source = ("def call(args):\n  a, = args\n  args.clear()\n  buf0 = empty_strided_cpu((4,), (1,), torch.float32)\n"

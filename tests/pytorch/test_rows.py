@@ -145,6 +145,7 @@ class Images(unittest.TestCase):
                 self.assertEqual((a.shape, a.stride()), (b.shape, b.stride()))
                 self.assertLess((a.double() - b).abs().max() / b.abs().max(), tolerance)
             self.assertTrue(same(found, form(list(given))))
+        return forms
 
     def test_norms(self):
         torch.manual_seed(0)
@@ -154,6 +155,16 @@ class Images(unittest.TestCase):
             x, dy = (self.images(4, channels, 8, 6) for _ in range(2))
             self.close(image_norm_backward, [x, *few, *vectors, dy])
             self.close(image_statistics, [0.1 * x + 30, *vectors])  # the mean is far from 0
+
+    def test_first_row(self):
+        """Nothing is written over what a variance is of: all programs read its first row."""
+        def made(x, y):
+            return torch.relu(x + y), *torch.var_mean(x, (0, 2, 3), correction=0, keepdim=True)
+        given = [self.images(4, 64, 8, 6) for _ in range(2)]
+        for form in self.close(made, given):
+            self.assertEqual([form.may_be_over(0, place) for place in range(2)], [False, True])
+            expected, over = form(given), given[1].clone()
+            self.assertTrue(same(form.onto([over, None, None], [given[0], over]), expected))
 
     def test_refused(self):
         """Channels that are not the fastest dimension, sums over other dimensions, and vectors along another one."""
