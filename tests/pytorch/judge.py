@@ -1,6 +1,7 @@
-"""All judges on all processors for a while: random programs, PyTorch's table of ops with all samples, and models.
+"""All judges on all processors for a while: random programs, PyTorch's table of ops with all samples, also in mode
+"compiled", and models.
 
-    OMP_NUM_THREADS=1 python judge.py --seconds 500 --jobs 12 --programs 60000:70000 --ops all --models 'bert|vit'
+    OMP_NUM_THREADS=1 python judge.py --seconds 500 --jobs 12 --programs 60000:70000 --ops all --kernels 0/4 --models 'bert'
 
 Each process gets one program, op or model after the other, and is started again if it dies. One line is printed for
 each that fails, with what a person needs to try it alone, and the counts at the end. Exits with 1 if any failed."""
@@ -21,7 +22,7 @@ import unittest
 import warnings
 
 SETTINGS = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # each process has and starts no other
-LONGEST = {"program": 120, "op": 300, "model": 400}  # seconds
+LONGEST = {"program": 120, "op": 300, "kernel": 900, "model": 400}  # seconds
 MOST = 300  # of a process: compilers keep memory
 
 
@@ -42,10 +43,11 @@ def _case(kind, what):
     if kind == "program":
         import test_programs as tests
         tested, check = tests.Programs, lambda case: case.check(what)
-    elif kind == "op":
+    elif kind in ("op", "kernel"):
         import test_ops as tests
         tests.SAMPLES = 0
-        tested, check = tests.Ops, lambda case: case.check(what, tests.table()[what])
+        tested = tests.Ops if kind == "op" else tests.Kernels
+        check = lambda case: case.check(what, tests.table()[what])
     else:
         import ecosystem
         import test_models as tests
@@ -154,25 +156,33 @@ def interleaved(*lists):
     return [x for row in itertools.zip_longest(*lists, fillvalue=missing) for x in row if x is not missing]
 
 
+def numbers_of(share):
+    """The ops of PyTorch's table that are in a share."""
+    if not share:
+        return []
+    import test_ops
+    first, every = map(int, share.split("/")) if "/" in share else (0, 1)
+    return range(len(test_ops.table()))[first::every]
+
+
 def main():
     parser = argparse.ArgumentParser(description="Judges on all processors for a while.")
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("JUDGE_SECONDS", 500)))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--programs", default="", help="FIRST:END")
     parser.add_argument("--ops", default="", help="'all', or k/n for every n-th from the k-th on")
+    parser.add_argument("--kernels", default="", help="the same in mode compiled")
     parser.add_argument("--models", default="", help="a regular expression")
     given = parser.parse_args()
-    models, ops = [], []
+    models = []
     if given.models:
         import test_models
         models = test_models.chosen(given.models)
-    if given.ops:
-        import test_ops
-        first, share = map(int, given.ops.split("/")) if "/" in given.ops else (0, 1)
-        ops = range(len(test_ops.table()))[first::share]
+    ops = [[(kind, number) for number in numbers_of(share)]
+           for kind, share in (("op", given.ops), ("kernel", given.kernels))]
     programs = range(*map(int, given.programs.split(":"))) if given.programs else []
     os.environ.update(SETTINGS)
-    slow = interleaved([("model", name) for name in models], [("op", number) for number in ops])
+    slow = interleaved([("model", name) for name in models], *ops)
     size = max(1, len(programs) // max(1, len(slow)))
     blocks = [programs[i:i + size] for i in range(0, len(programs), size)]
     tasks = [t for row in itertools.zip_longest(slow, blocks)

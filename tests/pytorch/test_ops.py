@@ -2,8 +2,12 @@
 at the smallest, bitwise equal to eager execution, or to aot_eager where that differs. An op is captured once by
 AOTAutograd (replay.py); where that cannot capture it, torch.compile does.
 
+In mode "compiled": numbers near those of eager execution or of Inductor, and the same bits in the smallest budget, with an
+arena and without.
+
 CAIRN_OP_SAMPLES says how many samples of each op are tried (1; 0: all), in both settings if it is not 1, CAIRN_OPS
-which ops, as a regular expression, and CAIRN_OP_SHARE that only every n-th op is tried (1), or, as k/n, which of n."""
+which ops, as a regular expression, and CAIRN_OP_SHARE that only every n-th op is tried (1), or, as k/n, which of n.
+Compilers take long: CAIRN_OP_COMPILED says which share of these ops is compiled (4: every fourth)."""
 
 import functools
 import importlib.util
@@ -23,6 +27,8 @@ from replay import Captured, over, share_costs
 SAMPLES = int(os.environ.get("CAIRN_OP_SAMPLES", 1))
 OPS = os.environ.get("CAIRN_OPS", "")
 FIRST, SHARE = map(int, ("0/" + os.environ.get("CAIRN_OP_SHARE", "1")).split("/")[-2:])
+COMPILED = int(os.environ.get("CAIRN_OP_COMPILED", 4))
+NEAR = 2**-8  # the distance of two results, as a share of their size: the rounding of a bfloat16
 
 
 def table():
@@ -85,8 +91,21 @@ def repeats(call):
         return None
 
 
+def is_near(found, expected):
+    """Whether two lists of tensors are near each other, one by one."""
+    def close(a, b):
+        if a is None or b is None:
+            return a is b
+        a, b = (torch.view_as_real(t) if t.is_complex() else t for t in (a, b))
+        finite = torch.isfinite(b)
+        return (a.shape == b.shape and a.dtype == b.dtype and torch.equal(torch.isfinite(a), finite)
+                and bool((a - b)[finite].double().norm() <= NEAR * b[finite].double().norm() + 1e-5))
+    return len(found) == len(expected) and all(map(close, found, expected))
+
+
 @unittest.skipUnless(importlib.util.find_spec("expecttest"), "PyTorch's table of ops needs the package expecttest")
 class Ops(unittest.TestCase):
+    EVERY = 1  # of the table
     counts = dict.fromkeys(("ops", "samples", "settings", "whole", "as aot_eager", "refused", "left out", "wrong"), 0)
 
     def count(self, name, by=1):
@@ -166,12 +185,40 @@ class Ops(unittest.TestCase):
         self.count("ops", done > 0)
 
     def test_table(self):
-        for number, op in enumerate(table()):
+        for number, op in list(enumerate(table()))[::self.EVERY]:
             self.check(number, op)
             if number % 5 == 4:
                 print(f"so far: {self.counts}", flush=True)
         print(f"table of ops: {self.counts}", flush=True)
         self.assertGreater(self.counts["settings"] - self.counts["left out"], 0)
+
+
+class Kernels(Ops):
+    EVERY = COMPILED
+    counts = dict.fromkeys(("ops", "samples", "settings", "as inductor", "refused", "left out", "wrong"), 0)
+
+    def try_one(self, op, f, tensors, learned):
+        compute = functools.partial(gradients, f, tensors, learned)
+        expected = repeats(compute)
+        if expected is None:
+            return self.count("left out")
+        backend = cairn.backend(mode="compiled", check=True)
+        try:
+            found = compute(compiled(f, backend))
+        except Exception:
+            if repeats(lambda: compute(compiled(f, "inductor"))) is None:
+                return self.count("left out")
+            raise
+        if not is_near(found[0], expected[0]):
+            self.count("as inductor")
+            self.assertTrue(is_near(found[0], compute(compiled(f, "inductor"))[0]), "no budget")
+        self.assertEqual([over(meter) for meter in backend.meters], [[]] * len(backend.meters))
+        for arena in (False, True) if backend.plans else ():
+            planner = _backend.planner_for(backend.plans[0].joint, _backend.Options(mode="compiled", arena=arena))
+            budget = planner.smallest()[0] + planner.reserve
+            small = cairn.backend(budget, mode="compiled", arena=arena, check=not arena)
+            self.assertTrue(same(found, compute(compiled(f, small))), f"budget {budget}, arena {arena}")
+            self.assertEqual([over(meter) for meter in small.meters if meter is not None and over(meter)], [])
 
 
 if __name__ == "__main__":
