@@ -427,6 +427,11 @@ def _erf_operand(node):
     return None
 
 
+def has_erf(graph):
+    """Whether a graph computes 1 + erf(x)."""
+    return any(_erf_operand(n) is not None for n in graph.nodes if n.op == "call_function")
+
+
 def _power(n):
     return 1 << max(n - 1, 0).bit_length()
 
@@ -434,13 +439,14 @@ def _power(n):
 # ---- running ----
 
 class Form:
-    """A group as these kernels. The same interface as _inductor.Form."""
+    """A group as these kernels. The same interface as _inductor.Form. `short`: whether it computes 1 + erf(x) by the shorter
+    formula."""
 
     def __init__(self, graph, rows, shape):
         kind = "images" if rows.images else "plain" if shape in PLAIN else "rows"
         self.name = f"{kind}{shape[0]}" + (f"x{shape[1]}" if rows.images else "")
         self.name += f"ahead{shape[2]}" if shape[2] > 1 else ""
-        self._writer, self._kernels = Writer(rows, *shape), None
+        self._writer, self._kernels, self.short = Writer(rows, *shape), None, rows.halves
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]
         self._kinds = {given.index(n): rows.kind[n] for n in rows.given}
@@ -523,7 +529,7 @@ def forms_of(graph):
     rows and without a GELU."""
     nodes = [n for n in graph.nodes if n.op == "call_function"]
     rows = describe(nodes, list(next(n for n in reversed(graph.nodes) if n.op == "output").args[0]))
-    if rows is None or not (rows.sums or rows.spreads or rows.halves and any(_erf_operand(n) is not None for n in nodes)):
+    if rows is None or not (rows.sums or rows.spreads or rows.halves and has_erf(graph)):
         return []
     try:
         return [Form(graph, rows, shape) for shape in (IMAGES if rows.images else SHAPES)]

@@ -97,9 +97,10 @@ def is_near(found, expected):
         if a is None or b is None:
             return a is b
         a, b = (torch.view_as_real(t) if t.is_complex() else t for t in (a, b))
-        finite = torch.isfinite(b)
-        return (a.shape == b.shape and a.dtype == b.dtype and torch.equal(torch.isfinite(a), finite)
-                and bool((a - b)[finite].double().norm() <= NEAR * b[finite].double().norm() + 1e-5))
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        a, b, finite = a.double(), b.double(), torch.isfinite(b)
+        return torch.equal(torch.isfinite(a), finite) and bool((a - b)[finite].norm() <= NEAR * b[finite].norm() + 1e-5)
     return len(found) == len(expected) and all(map(close, found, expected))
 
 

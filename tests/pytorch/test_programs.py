@@ -1,7 +1,7 @@
 """Random programs under random plans: bitwise equal to eager execution, or to aot_eager where that differs. Most
 programs are captured once by AOTAutograd and run under several plans (replay.py); every tenth one goes the whole way
 through torch.compile, with a budget, and every 75th one is compared in mode "compiled" with and without a budget,
-with an arena.
+with an arena; without random numbers, its results are also near those of eager execution or of Inductor.
 
 CAIRN_PROGRAMS says how many programs (300), CAIRN_FIRST_PROGRAM which is the first, CAIRN_COMPILED_SHARE which share is
 compiled (75: every 75th), CAIRN_DEVICE where they run. With a GPU all of them go the whole way."""
@@ -22,6 +22,7 @@ from cairn import _backend
 from common import compiled, same
 from random_programs import LEARNED, function, inputs, moved, replicas, source
 from replay import Captured, over, share_costs
+from test_ops import is_near
 
 PROGRAMS = int(os.environ.get("CAIRN_PROGRAMS", 300))
 FIRST = int(os.environ.get("CAIRN_FIRST_PROGRAM", 0))
@@ -32,14 +33,14 @@ WHOLE, COMPILED = 10, int(os.environ.get("CAIRN_COMPILED_SHARE", 75))
 KNOWN = 430537, 431887, 430156, 810112, 909261
 
 
-def trained(f, given, call=None):
+def trained(f, given, call=None, seed=0):
     """Results, gradients and changed inputs of two steps; in the second, inputs are in other places of their memory, and
     those of every second program share it. Of every third program all results have a part in the loss, not only the first;
     of half of these as parts of one tensor, so that their gradients are parts of one, too."""
     seen, kind = [], zlib.crc32(f.text.encode()) % 12
     all_learn, share = kind % 3 == 0, kind % 4 < 2
     for step in range(2):
-        torch.manual_seed(step)
+        torch.manual_seed(seed + step)
         mine = replicas(given)
         learned = mine[:len(LEARNED)]
         learned = moved(learned, 3 * step) if share else [moved([t], 3 * step)[0] for t in learned]
@@ -80,6 +81,13 @@ def without_dynamo(f, given):
         return trained(f, given, aot_function(f, nop, nop, min_cut_rematerialization_partition))
     except Exception:
         return None
+
+
+def are_near(found, expected):
+    """Whether all tensors of two steps are near each other; `expected` may be None, then they are not."""
+    def flat(steps):
+        return [t for step in steps for part in step for t in part if t is None or isinstance(t, torch.Tensor)]
+    return expected is not None and is_near(flat(found), flat(expected))
 
 
 class NothingToCompare(Exception):
@@ -148,6 +156,9 @@ class Programs(unittest.TestCase):
         expected = trained(f, given, compiled(f, backend))
         if not backend.plans:
             return self.count("no gradient")
+        if same(self.eager, trained(f, given, seed=2)):  # it has no random numbers
+            self.assertTrue(are_near(expected, self.eager) or are_near(expected, by_aot_eager(f, given, "inductor"))
+                            or are_near(expected, without_recomputing(f, given, expected)), "far from eager execution")
         for arena in (False, True):
             budget = limited(rng, backend.plans[0], mode="compiled", arena=arena)
             other = cairn.backend(budget, mode="compiled", arena=arena)

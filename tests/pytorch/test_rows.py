@@ -386,6 +386,7 @@ class Pairs(unittest.TestCase):
         torch.manual_seed(0)
         model, inputs = GPT(128, 64, 64, 3, 4, 0.0).to(DEVICE), [torch.randint(0, 128, (8, 64)).to(DEVICE) for _ in range(2)]
         with self.always():
+            self.check_beside(copy.deepcopy(model).bfloat16(), inputs, 3)
             self.check_beside(model, inputs, 3)
             planner = planner_of(model, inputs, arena=True)
             for share in (3, 5, 7):
