@@ -89,7 +89,7 @@ class Kernel:
         return list(next(n for n in reversed(self.graph.nodes) if n.op == "output").args[0])
 
     def most(self):
-        """The largest integer that operands may have in trials, where they may say which element of another is read."""
+        """The largest integer that operands may have in trials: 0 where integers say which elements of others are read."""
         return int(all(packet(n) not in _PLACES for n in self.graph.nodes if n.op == "call_function"))
 
     # ---- results at given addresses ----
