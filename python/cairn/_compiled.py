@@ -88,7 +88,7 @@ class Kernel:
         """The nodes of the results."""
         return list(next(n for n in reversed(self.graph.nodes) if n.op == "output").args[0])
 
-    def most(self):
+    def largest_integer(self):
         """The largest integer that operands may have in trials: 0 where integers say which elements of others are read."""
         return int(all(packet(n) not in _PLACES for n in self.graph.nodes if n.op == "call_function"))
 
@@ -230,7 +230,7 @@ def tried_over(kernel, over):
         places, results = dict(over), range(len(kernel.outputs()))
         onto = lambda given: kernel.onto([given[places[i]] if i in places else None for i in results], *given)
         try:
-            return agree(device, kernel.given, places.values(), kernel.most(), lambda given: kernel(*given), onto)
+            return agree(device, kernel.given, places.values(), kernel.largest_integer(), lambda given: kernel(*given), onto)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError:

@@ -107,11 +107,11 @@ def outcomes(device, make, *calls):
     return found
 
 
-def agree(device, values, overwritten, most, *calls):
-    """Whether all calls make the same of operands like `values`. These are numbers from 0 to 1, which every op takes, and
-    then wide ones, with integers up to `most`: a relu, a clamp or a mask of zeros does not change the former, so that an
-    operand could be read after it was overwritten, and nobody would see it."""
-    for wide in (None, most):
+def agree(device, values, overwritten, largest, *calls):
+    """Whether all calls make the same of operands like `values`. First the operands are numbers from 0 to 1, which every op
+    takes. A relu, a clamp or a mask of zeros does not change these: nobody would see that an operand is read after it was
+    overwritten. So the second operands have both signs and many sizes, and integers up to `largest`."""
+    for wide in (None, largest):
         first, *others = outcomes(device, lambda: given_like(values, overwritten, wide), *calls)
         if any(other != first for other in others):
             return False
@@ -174,8 +174,8 @@ def random_like(value, diagonal=False, storages=None):
 
 
 def _flat_like(value, wide=None):
-    """All elements of a storage like that of `value`. `wide`: None, or the largest of integers; other numbers then have both
-    signs, most are small and some in the hundreds."""
+    """All elements of a storage like that of `value`. `wide`: None, or the largest integer; then other numbers have both
+    signs, and most are small, but some are in the hundreds."""
     size = (value.untyped_storage().nbytes() // value.element_size(),)
     if value.dtype in _UNSIGNED:  # few ops support these types; zeros of another type have the same bits
         return torch.zeros(size, dtype=_UNSIGNED[value.dtype], device=value.device).view(value.dtype)
@@ -184,6 +184,6 @@ def _flat_like(value, wide=None):
         made = draw(size, dtype=value.dtype, device=value.device)
         return made if wide is None else made.pow_(5)
     if wide is not None and not value.dtype.is_floating_point and not value.dtype.is_complex:
-        most = 1 if value.dtype == torch.bool else wide
-        return torch.randint(most + 1, size, dtype=value.dtype, device=value.device)
+        largest = 1 if value.dtype == torch.bool else wide
+        return torch.randint(largest + 1, size, dtype=value.dtype, device=value.device)
     return torch.full(size, 0.5 if value.dtype.is_floating_point else 0, dtype=value.dtype, device=value.device)
