@@ -223,7 +223,7 @@ class Onto:
 
 def tried_over(kernel, over):
     """Whether the compiled code reads no argument after it was overwritten, and gives the same bits."""
-    if not all(kernel.form.may_be_over(result, place) for result, _ in over for _, place in over):
+    if not all(kernel.form.may_be_over(*both) for both in over):
         return False
     device = kernel.given[over[0][1]].device
     with real_tensors(), torch.random.fork_rng(devices=[] if device.type == "cpu" else [device]):

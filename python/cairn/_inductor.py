@@ -1,9 +1,7 @@
 """Graphs compiled by Inductor, through its caches. Everything that Cairn uses of Inductor's inside is here."""
 
-import ast
 import contextlib
 import functools
-import math
 import os
 import threading
 import warnings
@@ -15,6 +13,7 @@ from torch._inductor.compile_fx import compile_fx_inner
 from torch._inductor.exc import CppCompileError, LoweringException
 
 from . import _torch
+from ._code import ALLOCATORS, Code
 from ._errors import CairnError
 
 # The decompositions add with atomics, in another order in every run.
@@ -132,93 +131,16 @@ def placed(where, size, stride, dtype):
     return torch.empty(0, dtype=dtype, device=where.device).set_(where.untyped_storage(), place, size, stride)
 
 
-_ALLOCATORS = ("empty_strided_cpu", "empty_strided_cuda")
-
-
 def _scope_of(compiled):
     """The names that the code of a compiled graph uses, or None where it is not as it is known. On CUDA the code is inside
     a function that aligns operands."""
     todo = [getattr(compiled, "current_callable", None)]
     while todo:
         call = getattr(todo[0], "__func__", todo[0])
-        if all(name in getattr(call, "__globals__", {}) for name in _ALLOCATORS):
+        if all(name in getattr(call, "__globals__", {}) for name in ALLOCATORS):
             return call.__globals__
         todo = [c.cell_contents for c in getattr(call, "__closure__", None) or () if callable(c.cell_contents)] + todo[1:]
     return None
-
-
-def _aliased(value):
-    """The name of the buffer that an expression is, from its first byte on; None for anything else."""
-    if isinstance(value, ast.Call) and getattr(value.func, "id", "") == "reinterpret_tensor":
-        offset = value.args[3] if len(value.args) > 3 else None
-        value = value.args[0] if isinstance(offset, ast.Constant) and offset.value == 0 else None
-    return value.id if isinstance(value, ast.Name) else None
-
-
-def _is_allocation(value):
-    return isinstance(value, ast.Call) and getattr(value.func, "id", "") in _ALLOCATORS
-
-
-def _bytes_of(allocation):
-    """The bytes of an allocation, of whose arguments the first is the shape, and the third the type."""
-    shape, _, dtype = allocation.args
-    return math.prod(ast.literal_eval(shape)) * getattr(torch, dtype.attr).itemsize
-
-
-class Code:
-    """The code of a compiled graph, as it is known. Empty where it is not.
-
-    result_of  by the number of an allocation that it makes: the place of the result that it becomes
-    first      by the number of an allocation: the number of the first call that gets it
-    last       by the place of an argument: the number of the last call that gets it
-    launches   the number of calls that get an allocation: about the number of kernels
-    bytes      the sum of all allocations
-    """
-
-    def __init__(self, source):
-        self.result_of, self.first, self.last, self.launches, self.bytes = {}, {}, {}, 0, 0
-        calls = [f for f in ast.walk(ast.parse(source)) if isinstance(f, ast.FunctionDef) and f.name == "call"]
-        self._names, self._count, self._calls = {}, 0, 0  # a name stands for an allocation (>= 0) or an argument (< 0)
-        if len(calls) != 1:
-            return
-        lines = (n for n in ast.walk(calls[0]) if isinstance(n, (ast.Assign, ast.Return, ast.Expr)))
-        for line in sorted(lines, key=lambda n: n.lineno):
-            self._read(line)
-        if self._count != sum(map(_is_allocation, ast.walk(calls[0]))):
-            self.result_of = {}
-
-    def _read(self, line):
-        value = line.value
-        if isinstance(line, ast.Return):
-            found = {self._names.get(_aliased(value)): place for place, value in enumerate(getattr(value, "elts", ()))}
-            self.result_of = {number: place for number, place in found.items() if number is not None and number >= 0}
-            return
-        target = line.targets[0] if isinstance(line, ast.Assign) else None
-        if isinstance(target, ast.Tuple):
-            self._names.update((name.id, -1 - place) for place, name in enumerate(target.elts))
-        elif isinstance(target, ast.Name) and _is_allocation(value):
-            self._names[target.id] = self._count
-            self._count += 1
-            self.bytes += _bytes_of(value)
-        elif isinstance(target, ast.Name) and _aliased(value) in self._names:
-            self._names[target.id] = self._names[_aliased(value)]
-        elif not getattr(getattr(value, "func", None), "id", "").startswith("assert_"):
-            self._call(value)
-
-    def _call(self, value):
-        numbers = [self._names.get(name.id) for name in ast.walk(value) if isinstance(name, ast.Name)]
-        self.launches += any(number is not None and number >= 0 for number in numbers)
-        for number in numbers:
-            if number is not None and number >= 0:
-                self.first.setdefault(number, self._calls)
-            elif number is not None:
-                self.last[-1 - number] = self._calls
-        self._calls += 1
-
-    def may_be_over(self, result, argument):
-        """Whether no call gets an argument after one that gets the memory of a result."""
-        numbers = [number for number, place in self.result_of.items() if place == result]
-        return len(numbers) == 1 and self.last.get(argument, -1) <= self.first.get(numbers[0], -1)
 
 
 class Allocations:
@@ -230,7 +152,7 @@ class Allocations:
         self.code = Code(compiled.source_code if self.scope is not None else "")
         self.result_of = self.code.result_of
         self._results = [self.result_of.get(number) for number in range(max(self.result_of, default=-1) + 1)]
-        self._plain = {name: self.scope[name] for name in _ALLOCATORS} if self.scope is not None else {}
+        self._plain = {name: self.scope[name] for name in ALLOCATORS} if self.scope is not None else {}
         self._ours = {name: functools.partial(self._allocate, plain) for name, plain in self._plain.items()}
         self._places = iter(())
 

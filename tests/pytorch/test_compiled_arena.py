@@ -9,7 +9,7 @@ import unittest.mock
 import torch
 
 import cairn
-from cairn import _arena, _backend, _compiled, _inductor, _library, _plan, _slices
+from cairn import _arena, _backend, _code, _compiled, _library, _plan, _slices
 from common import allocator_peak, arenas, compiled, matrices_in, same, train, with_cairn
 from compiled_networks import LAYERS, MODE, STEPS, budgets, prepared
 
@@ -104,10 +104,10 @@ class Arena(unittest.TestCase):
                 "  with guard():\n    buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n    kernel(a, buf0, buf1)\n"
                 "    buf2 = reinterpret_tensor(buf1, (2, 2), (2, 1), 0); del buf1  # reuse\n"
                 "    buf3 = reinterpret_tensor(buf0, (2, ), (1, ), 2)\n  return (buf3, a, buf2, )\n")
-        self.assertEqual((_inductor.Code(code).result_of, _inductor.Code(code).bytes), ({1: 2}, 32))
+        self.assertEqual((_code.Code(code).result_of, _code.Code(code).bytes), ({1: 2}, 32))
         inside = code.replace("kernel(a, buf0", "kernel(empty_strided_cpu(), buf0")
-        self.assertEqual(_inductor.Code(inside).result_of, {})
-        self.assertEqual(_inductor.Code("").result_of, {})
+        self.assertEqual(_code.Code(inside).result_of, {})
+        self.assertEqual(_code.Code("").result_of, {})
 
     def test_reads_after_writes(self):
         """What a result may be written over, from code as Inductor writes it."""
@@ -115,9 +115,9 @@ class Arena(unittest.TestCase):
                 "  buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
                 "  buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n  first(a, buf1)\n  second(buf1, b, buf0)\n"
                 "  third(reinterpret_tensor(c, (4, ), (1, ), 0), buf0)\n  return (buf0, )\n")
-        found = _inductor.Code(code)
+        found = _code.Code(code)
         self.assertEqual([found.may_be_over(0, place) for place in range(3)], [True, True, False])
-        self.assertFalse(_inductor.Code("").may_be_over(0, 0))
+        self.assertFalse(_code.Code("").may_be_over(0, 0))
 
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)
     def test_offload(self):

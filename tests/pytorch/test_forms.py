@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _compiled, _costs, _inductor, _library, _torch
+from cairn import _backend, _code, _compiled, _costs, _inductor, _library, _torch
 from common import compiled, same, train, with_cairn
 from compiled_networks import MODE, make, planner_of
 
@@ -190,16 +190,22 @@ class Calls(unittest.TestCase):
             expected = torch.relu(given[0] + given[1])
 
     def test_read_late(self):
-        """A result is written over an operand only if that is not read afterwards, also where it does not change numbers
-        from 0 to 1, or where masks and integers are 0, with which other trials are made."""
-        permitted, number, mask = [], torch.randn(64, 256), torch.randint(0, 2, (64, 256))
+        """A result is written over an operand only if that is not read afterwards, also where for most numbers, and so for
+        those of trials, the result is the operand: numbers from 0 to 1, masks and integers of 0, finite numbers."""
+        number, label, mask = torch.randn(64, 256), torch.randint(0, 50, (64, 256)), torch.randint(0, 2, (64, 256))
+        odd = number.clone()
+        odd.view(-1)[::7], odd.view(-1)[1::7], odd.view(-1)[2::7] = math.nan, math.inf, 7.0
+        label[::3], made = -100, torch.fx.experimental.proxy_tensor.make_fx
+        permitted = []
         for given, one in (((number,), torch.relu), ((number,), torch.abs), ((1000 * number,), lambda x: x.clamp(-100, 100)),
                            ((number, mask), lambda x, m: torch.where(m == 0, x, 2.0)),
-                           ((number, mask > 0), lambda x, m: x.masked_fill(m, 2.0))):
-            for other in (lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.amax(1), lambda x: torch.relu(x).sum(1)):
-                gm = torch.fx.experimental.proxy_tensor.make_fx(
-                    lambda *given: (one(*given), other(given[0])), tracing_mode="fake",
-                    decomposition_table=_inductor.decompositions(False))(*given)
+                           ((number, mask > 0), lambda x, m: x.masked_fill(m, 2.0)),
+                           ((odd,), torch.nan_to_num), ((odd,), lambda x: torch.where(x == 7, 1.0, x)),
+                           ((1e9 * number,), lambda x: x.clamp(-1e4, 1e4)), ((label,), lambda x: x.masked_fill(x == -100, 0)),
+                           ((mask * 5,), lambda x: torch.where(x == 5, 9, x))):
+            for other in (lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.amax(1), lambda x: 2 * x):
+                gm = made(lambda *given: (one(*given), other(given[0])), tracing_mode="fake",
+                          decomposition_table=_inductor.decompositions(False))(*given)
                 gm.graph.eliminate_dead_code()
                 kernel = _compiled.Kernel("late", gm.graph, [n.meta["val"] for n in gm.graph.find_nodes(op="placeholder")])
                 self.assertTrue(_compiled.may_overwrite(kernel, 0, 0))
@@ -208,6 +214,25 @@ class Calls(unittest.TestCase):
                     expected, over = kernel(*given), given[0].clone()
                     self.assertTrue(same(list(kernel.onto([over, None], over, *given[1:])), list(expected)))
         self.assertEqual(set(permitted), {False, True})
+
+    def test_texts(self):
+        """The order of reading and writing, from kernels as Inductor writes them."""
+        helper = "inline float twice(const float* out_ptr0)\n{\n    return out_ptr0[0];\n}\n"
+        head = 'extern "C" void kernel(const float* in_ptr0,\n float* out_ptr0,\n float* out_ptr1)\n{\n'
+        whole = "        if(C10_LIKELY(x0 < 64L))\n        {\n"
+        rest = "        if(C10_UNLIKELY(x0 >= 64L))\n        {\n"
+        loop, copy = "    for(long x0=0; x0<70L; x0+=16L)\n    {\n", "            auto t = in_ptr0[x0];\n            out_ptr0[x0] = t;\n"
+        end, late = "        }\n", "            out_ptr1[0] += in_ptr0[x0];\n"
+        once = head + loop + whole + copy + end + rest + copy + end + "    }\n"
+        twice = once + loop + whole + late + end + "    }\n}\n"
+        triton = ("import triton\n\n@triton.jit\ndef triton_one(in_ptr0, out_ptr0, out_ptr1, xnumel, XBLOCK : tl.constexpr):\n"
+                  "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n    tl.store(out_ptr0 + (x0), tmp0, xmask)\n")
+        again = triton + "    tmp1 = tl.load(in_ptr0 + (x0), xmask)\n    tl.store(out_ptr1 + (x0), tmp1, xmask)\n"
+        for text, read, written, late in ((once + "}\n", 0, 1, False), (helper + once + "}\n", 0, 1, False), (twice, 0, 1, True),
+                                          (twice, 0, 2, False), (head + loop + copy + late + "    }\n}\n", 0, 1, True),
+                                          (head + loop + whole + copy + late + end + "    }\n}\n", 0, 1, True),
+                                          (triton, 0, 1, False), (again, 0, 1, True), (again, 0, 2, False), ("", 0, 1, False)):
+            self.assertEqual(_code.reads_late(text, {read}, {written}), late, text)
 
     def test_destinations(self):
         """Only allocations that become results get a destination, and no destination is kept alive."""
