@@ -79,13 +79,14 @@ class Code:
                 self.last[-1 - number] = self._calls
         if isinstance(value, ast.Call):
             called = getattr(value.func, "value", value.func)  # a kernel of Triton has a method that runs it
-            passed = [{self._names.get(name.id) for name in ast.walk(one) if isinstance(name, ast.Name)} for one in value.args]
+            names = [[name.id for name in ast.walk(one) if isinstance(name, ast.Name)] for one in value.args]
+            passed = [set(map(self._names.get, one)) for one in names]
             self._passed[self._calls] = self._texts.get(getattr(called, "id", None), ""), passed
         self._calls += 1
 
     def may_be_over(self, result, argument):
-        """Whether no argument is read after the memory of a result was written: neither by a later call nor, as far as its
-        text is known, by the call that writes it."""
+        """Whether an argument is not read after the memory of a result was written: neither by a later call nor by the call
+        that writes it, if its text is known."""
         numbers = [number for number, place in self.result_of.items() if place == result]
         if len(numbers) != 1:
             return False
@@ -113,8 +114,8 @@ def _texts_in(tree):
 
 
 def reads_late(text, read, written):
-    """Whether a kernel, in C++ or for Triton, reads one of some parameters, by their places, where it may have written one of
-    others before, at the same place of both.
+    """Whether a kernel, in C++ or for Triton, reads one of some parameters, by their places, where it may have written one
+    of others before, at the same place of both. Assumed of a text that is not known.
 
         for (x ...) {
             if (LIKELY(whole vector)) { load in_ptr0; store out_ptr0 }      these do not meet
@@ -125,7 +126,7 @@ def reads_late(text, read, written):
     An element is written in one run of a loop's body only, so what comes first in a body is done first."""
     signature = next(reversed(list(_SIGNATURE.finditer(text))), None)  # functions that a kernel calls come before it
     if signature is None:
-        return False
+        return True
     names = [words[-1] for one in signature[1].split(",") if (words := re.findall(r"\w+", one.split(" : ")[0]))]
     reads, writes = ({names[at] for at in places if at < len(names)} for places in (read, written))
     blocks, head, stores = [], "", []

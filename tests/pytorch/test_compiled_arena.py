@@ -115,8 +115,11 @@ class Arena(unittest.TestCase):
                 "  buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)\n"
                 "  buf1 = empty_strided_cpu((4, ), (1, ), torch.float32)\n  first(a, buf1)\n  second(buf1, b, buf0)\n"
                 "  third(reinterpret_tensor(c, (4, ), (1, ), 0), buf0)\n  return (buf0, )\n")
-        found = _code.Code(code)
-        self.assertEqual([found.may_be_over(0, place) for place in range(3)], [True, True, False])
+        text = "void kernel(float* in_ptr0, float* in_ptr1, float* out_ptr0)\n{\n    out_ptr0[0] = in_ptr1[0];\n}\n"
+        text = f"second = async_compile.cpp_pybinding([], {text!r})\n"
+        for known, expected in (("", [True, False, False]), (text, [True, True, False])):
+            found = _code.Code(known + code)
+            self.assertEqual([found.may_be_over(0, place) for place in range(3)], expected)
         self.assertFalse(_code.Code("").may_be_over(0, 0))
 
     @unittest.mock.patch.object(_plan.Switches, "simulate_host", True)

@@ -201,8 +201,9 @@ class Calls(unittest.TestCase):
                            ((number, mask), lambda x, m: torch.where(m == 0, x, 2.0)),
                            ((number, mask > 0), lambda x, m: x.masked_fill(m, 2.0)),
                            ((odd,), torch.nan_to_num), ((odd,), lambda x: torch.where(x == 7, 1.0, x)),
-                           ((1e9 * number,), lambda x: x.clamp(-1e4, 1e4)), ((label,), lambda x: x.masked_fill(x == -100, 0)),
-                           ((mask * 5,), lambda x: torch.where(x == 5, 9, x))):
+                           ((mask * 5,), lambda x: torch.where(x == 5, 9, x)),
+                           ((1e9 * number,), lambda x: x.clamp(-1e4, 1e4)),
+                           ((label,), lambda x: x.masked_fill(x == -100, 0))):
             for other in (lambda x: x.sum(0), lambda x: x.sum(1), lambda x: x.amax(1), lambda x: 2 * x):
                 gm = made(lambda *given: (one(*given), other(given[0])), tracing_mode="fake",
                           decomposition_table=_inductor.decompositions(False))(*given)
@@ -219,19 +220,19 @@ class Calls(unittest.TestCase):
         """The order of reading and writing, from kernels as Inductor writes them."""
         helper = "inline float twice(const float* out_ptr0)\n{\n    return out_ptr0[0];\n}\n"
         head = 'extern "C" void kernel(const float* in_ptr0,\n float* out_ptr0,\n float* out_ptr1)\n{\n'
-        whole = "        if(C10_LIKELY(x0 < 64L))\n        {\n"
-        rest = "        if(C10_UNLIKELY(x0 >= 64L))\n        {\n"
-        loop, copy = "    for(long x0=0; x0<70L; x0+=16L)\n    {\n", "            auto t = in_ptr0[x0];\n            out_ptr0[x0] = t;\n"
-        end, late = "        }\n", "            out_ptr1[0] += in_ptr0[x0];\n"
+        loop, end = "    for(long x0=0; x0<70L; x0+=16L)\n    {\n", "        }\n"
+        whole, rest = (f"        if(C10_{likely}LIKELY(x0 < 64L))\n        {{\n" for likely in ("", "UN"))
+        copy, add = "        auto t = in_ptr0[x0];\n        out_ptr0[x0] = t;\n", "        out_ptr1[0] += in_ptr0[x0];\n"
         once = head + loop + whole + copy + end + rest + copy + end + "    }\n"
-        twice = once + loop + whole + late + end + "    }\n}\n"
-        triton = ("import triton\n\n@triton.jit\ndef triton_one(in_ptr0, out_ptr0, out_ptr1, xnumel, XBLOCK : tl.constexpr):\n"
-                  "    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n    tl.store(out_ptr0 + (x0), tmp0, xmask)\n")
-        again = triton + "    tmp1 = tl.load(in_ptr0 + (x0), xmask)\n    tl.store(out_ptr1 + (x0), tmp1, xmask)\n"
-        for text, read, written, late in ((once + "}\n", 0, 1, False), (helper + once + "}\n", 0, 1, False), (twice, 0, 1, True),
-                                          (twice, 0, 2, False), (head + loop + copy + late + "    }\n}\n", 0, 1, True),
-                                          (head + loop + whole + copy + late + end + "    }\n}\n", 0, 1, True),
-                                          (triton, 0, 1, False), (again, 0, 1, True), (again, 0, 2, False), ("", 0, 1, False)):
+        twice = once + loop + whole + add + end + "    }\n}\n"
+        load, store = ("    tmp0 = tl.load(in_ptr0 + (x0), xmask)\n", "    tl.store(out_ptr0 + (x0), tmp0, xmask)\n")
+        triton = "@triton.jit\ndef kernel_0(in_ptr0, out_ptr0, out_ptr1, xnumel, XBLOCK : tl.constexpr):\n" + load + store
+        again = triton + load + store.replace("ptr0", "ptr1")
+        for text, read, written, late in (
+                (once + "}\n", 0, 1, False), (helper + once + "}\n", 0, 1, False), (twice, 0, 1, True), (twice, 0, 2, False),
+                (head + loop + copy + add + "    }\n}\n", 0, 1, True),
+                (head + loop + whole + copy + add + end + "    }\n}\n", 0, 1, True),
+                (triton, 0, 1, False), (again, 0, 1, True), (again, 0, 2, False), ("", 0, 1, True)):
             self.assertEqual(_code.reads_late(text, {read}, {written}), late, text)
 
     def test_destinations(self):
