@@ -48,8 +48,8 @@ FEW = {2: 24, 3: 24, 4: 24, 6: 12, 8: 12, 12: 8}  # how often so many gradients 
 class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
     is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
-    for that, and `taken` what the allocator takes for all. `kept` is what libraries keep, by name; before the
-    steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
+    for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is what
+    libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
     those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
     long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
     (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that run again elsewhere than
@@ -66,8 +66,8 @@ class Layout:
         self._find()
         self._lay()
         self.without_gaps = self.bytes + self.beside
-        self.taken, behind = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0)
-        self.least, self.behind, self.beside = self._with_gaps(self.taken, behind)
+        self.taken, *gaps = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0, 0)
+        self.least, self.behind, self.small, self.beside = self._with_gaps(self.taken, *gaps)
         self.total = self.bytes + self.beside
         self.copied &= self.placed.keys()
         self.slower_ns += sum(self._copy_ns(self.placed[key][0]) for key in self.copied)
@@ -222,7 +222,7 @@ class Layout:
     def _taken_by_allocator(self, few=()):
         """The bytes that the allocator takes from the device, gaps included: for the arena, then step by step for what
         libraries keep, for results beside the arena, in the order in which an op makes them, and for workspaces. Also
-        returns how many of them are behind the arena. `few` gradients are copied besides."""
+        returns how many of them are behind the arena, and how many for small tensors. `few` gradients are copied besides."""
         lives, steps = [], len(self.workspace)
         begin = 0
         for i in range(1, steps + 1):  # what is kept is one block until it is freed
@@ -236,18 +236,21 @@ class Layout:
         lives += [(size, i, i) for i, size in enumerate(self.workspace) if size]
         return _heap.taken(self.bytes, lives, steps)
 
-    def _with_gaps(self, taken, behind):
-        """Given both: what must be allocated at most, what is reserved behind the arena, and what is beside it."""
+    def _with_gaps(self, taken, behind, small):
+        """Given these: what must be allocated at most, what is reserved behind the arena, and of that as a small tensor, and
+        what is beside the arena."""
         least = least_allocated(taken + self._lost)
-        behind = max(behind, self._reserved_more(least, behind))
-        return least, behind, max(*self.beside_by_step, behind)
+        behind, small = self._reserved(least, behind, small)
+        return least, behind, small, max(*self.beside_by_step, behind)
 
-    def _reserved_more(self, least, behind):
+    def _reserved(self, least, behind, small):
         """The bytes that are reserved behind the arena so that the allocator takes little more than what is allocated at
-        most: as many as that needs of those that it takes behind the arena anyway."""
+        most, and those of them that are a small tensor: as many as that needs of those that it takes anyway."""
         arena = self.bytes if self.bytes > _heap.SMALL else 0
         there = _heap.whole_units(arena + behind) - arena
-        return min(self._rounded(max(least - self.bytes, 0)), there)
+        wanted = max(behind, self._rounded(max(least - self.bytes, 0)))
+        small = min(max(wanted - there, 0), small, _heap.SMALL)
+        return min(wanted, there + small), small
 
     def closing(self, size):
         """A few large gradients whose copies close gaps, so that the layout fits into `size`; None if none are found. Gaps
@@ -256,7 +259,7 @@ class Layout:
             return None
         inside = [self.placed[key] for key in self.where]
         for few in _choices(list(self.large)):
-            least, _, beside = self._with_gaps(*self._taken_by_allocator(few))
+            least, *_, beside = self._with_gaps(*self._taken_by_allocator(few))
             if max(self.bytes + beside, least) <= size \
                     and max(_profile(inside + [self.large[s] for s in few], len(self.workspace))) <= self.bytes:
                 return frozenset(few)
@@ -515,11 +518,12 @@ def _gains(missed, best):
 
 # ---- the written graphs ----
 
-def allocate(size, behind, device):
-    """The arena, with memory behind it for what will be allocated beside it. PyTorch's allocator, if it may take only so
-    much, refuses to extend a free block unless there is room for all of it again; so it takes all of this at once."""
-    if behind:
-        torch.empty(size + behind, dtype=torch.uint8, device=device)
+def allocate(size, behind, small, device):
+    """The arena, with memory behind it for what will be allocated beside it, of which `small` bytes are a small tensor.
+    PyTorch's allocator, if it may take only so much, refuses to extend a free block unless there is room for all of it
+    again; so it takes all of this at once."""
+    blocks = [torch.empty(count, dtype=torch.uint8, device=device) for count in (size + behind - small, small) if behind]
+    del blocks
     return torch.empty(size, dtype=torch.uint8, device=device)
 
 
@@ -559,7 +563,7 @@ class ArenaWriter(Writer):
         """The arena: of the part that first needs it."""
         if self._arena is None:
             layout = self.plan.layout
-            self._arena = self.graph.call_function(allocate, (layout.bytes, layout.behind, self.device))
+            self._arena = self.graph.call_function(allocate, (layout.bytes, layout.behind, layout.small, self.device))
             self._arena.meta["val"] = self._fake_bytes(layout.bytes, self.device)
         return self._arena
 

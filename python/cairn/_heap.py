@@ -69,4 +69,4 @@ def taken(first, lifetimes, steps):
             end.setdefault(last, []).append((pool, pool.take(size), size))
         for pool, address, size in end.pop(step, ()):
             pool.give_back(address, size)
-    return sum(pool.taken() for pool in pools.values()), pools[False].most - begun
+    return sum(pool.taken() for pool in pools.values()), pools[False].most - begun, pools[True].taken()

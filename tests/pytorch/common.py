@@ -65,8 +65,8 @@ def arenas():
     from cairn import _arena
     found, allocate = [], _arena.allocate
 
-    def note(size, behind, device):
-        made = allocate(size, behind, device)
+    def note(size, *others):
+        made = allocate(size, *others)
         found.append(range(made.data_ptr(), made.data_ptr() + size))
         return made
     with mock.patch.object(_arena, "allocate", note):

@@ -177,25 +177,25 @@ class Heap(unittest.TestCase):
         """What is freed between two others is used again only for what fits into it."""
         M = 1 << 20
         lives = [(30 * M, 0, 1), (30 * M, 0, 9), (20 * M, 2, 9)]
-        self.assertEqual(_heap.taken(0, lives, 10), (60 * M, 60 * M))
-        self.assertEqual(_heap.taken(0, [*lives, (40 * M, 3, 9)], 10), (100 * M, 100 * M))
-        self.assertEqual(_heap.taken(100 * M, lives, 10), (160 * M, 60 * M))
-        self.assertEqual(_heap.taken(0, [(1000, 0, 3), (M, 4, 4)], 10), (2 * M, 0))
+        self.assertEqual(_heap.taken(0, lives, 10), (60 * M, 60 * M, 0))
+        self.assertEqual(_heap.taken(0, [*lives, (40 * M, 3, 9)], 10), (100 * M, 100 * M, 0))
+        self.assertEqual(_heap.taken(100 * M, lives, 10), (160 * M, 60 * M, 0))
+        self.assertEqual(_heap.taken(0, [(1000, 0, 3), (M, 4, 4)], 10), (2 * M, 0, 2 * M))
 
     def test_remainder(self):
         """All that is left of a block can be used."""
         M = 1 << 20
         lives = [(12 * M, 0, 1), (8 * M, 0, 9), (12 * M - 512, 2, 9)]
-        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M))
+        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M, 0))
         lives = [(12 * M, 0, 1), (8 * M, 0, 9), (10 * M + 512, 2, 9), (2 * M - 512, 3, 9)]
-        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M))
+        self.assertEqual(_heap.taken(0, lives, 10), (20 * M, 20 * M, 0))
 
     def test_last(self):
         """The last block is used only if no other is large enough, even if one of them is larger."""
         M = 1 << 20
         lives = [(30 * M, 0, 1), (20 * M, 0, 9), (4 * M, 2, 9), (30 * M, 3, 9)]
-        self.assertEqual(_heap.taken(0, lives, 10), (80 * M, 80 * M))
-        self.assertEqual(_heap.taken(0, [lives[0], (30 * M, 0, 9), *lives[2:]], 10), (100 * M, 90 * M))
+        self.assertEqual(_heap.taken(0, lives, 10), (80 * M, 80 * M, 0))
+        self.assertEqual(_heap.taken(0, [lives[0], (30 * M, 0, 9), *lives[2:]], 10), (100 * M, 90 * M, 0))
 
     def test_random(self):
         """It takes what is alive at once at least, and no more than everything that there ever is. Memory for
@@ -206,7 +206,7 @@ class Heap(unittest.TestCase):
             for step in range(40):
                 lives += [(512 * draw.randint(1, 80000), step, min(step + draw.randint(0, 9), 39)) for _ in range(2)]
             most = max(sum(size for size, first, last in lives if first <= step <= last) for step in range(40))
-            taken, behind = _heap.taken(0, lives, 40)
+            taken, behind, _ = _heap.taken(0, lives, 40)
             self.assertGreaterEqual(taken, most)
             self.assertLess(taken, 2 * most)
             self.assertEqual(_heap.taken(40 << 20, lives, 40)[1], behind)
@@ -264,21 +264,27 @@ class Heap(unittest.TestCase):
                 solution.__dict__.pop("laid", None)
                 with mock.patch.object(_heap, "SMALL", 0), mock.patch.dict(_heap.UNITS, {False: unit}):
                     layout = planner._laid(solution).layout
-                    reserved = _heap.taken(layout.bytes, [(layout.behind, 0, 0)], 1)[0]
+                    reserved = _heap.taken(layout.bytes, [(layout.behind - layout.small, 0, 0)], 1)[0]
                 raised += layout.total > layout.bytes + max(layout.beside_by_step)
                 self.assertLessEqual(layout.taken + present + lost, 1.02 * (layout.total + present) + 1)
                 self.assertLessEqual(reserved, layout.taken)
         self.assertGreater(raised, 0)
 
     def test_resnet50(self):
-        """The same with the numbers of a ResNet-50 in its smallest budget on an H200, where 2.2% were lost."""
-        present, allocated, reserved = 141254144, 1229677056, 1256194048
-        layout = types.SimpleNamespace(bytes=574619648, behind=513802240, _rounded=lambda size: -(-size // 512) * 512)
-        layout.least = _arena.least_allocated(reserved - present - present // _arena.LOST)
-        more = _arena.Layout._reserved_more(layout, layout.least, layout.behind) - layout.behind
-        self.assertGreater(reserved, 1.02 * allocated)
-        self.assertLessEqual(reserved, 1.02 * (allocated + more))
-        self.assertLessEqual(layout.bytes + layout.behind + more, _heap.whole_units(layout.bytes + layout.behind))
+        """The same with the numbers of a ResNet-50 in its smallest budget on an H200, where 2.2% were lost; and in that of
+        another commit, where 2.02% were, because arena and reserve filled whole units: the rest is a small tensor."""
+        present = 141254144
+        for bytes, behind, allocated, reserved, most in ((574619648, 513802240, 1229677056, 1256194048, 0),
+                                                         (599785472, 469762048, 1210802688, 1235222528, 1 << 18)):
+            layout = types.SimpleNamespace(bytes=bytes, _rounded=lambda size: -(-size // 512) * 512)
+            least = _arena.least_allocated(reserved - present - present // _arena.LOST)
+            more, small = _arena.Layout._reserved(layout, least, behind, 2 << 20)
+            self.assertGreater(reserved, 1.02 * allocated)
+            self.assertLessEqual(reserved, 1.02 * (allocated + more - behind))
+            self.assertLessEqual(bytes + more - small, _heap.whole_units(bytes + behind))
+            self.assertIn(small, range(most + 1))
+            self.assertEqual(small > 0, most > 0)
+            self.assertEqual(_arena.Layout._reserved(layout, least, behind, 0), (more - small, 0))
 
 
 class Thing:
