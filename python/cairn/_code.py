@@ -148,5 +148,3 @@ def _exclude(blocks, others):
     """Whether two lists of blocks, each in the one before, part at two conditions of one loop: the vectors and the rest."""
     one, other = next(((a, b) for a, b in zip(blocks, others) if a != b), ("", ""))
     return "LIKELY" in one and "LIKELY" in other
-
-
