@@ -49,12 +49,12 @@ class Layout:
     """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
     is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
     for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is what
-    libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be copied into the arena; `copied` are
-    those. `copies` says which: none, the gradients that the caller gets (large ones, or all), or also what is alive for
-    long, and then nothing else is put beside the arena. `tight`: all of them, and all ops that can run in slices
-    (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that run again elsewhere than
-    beside another kernel (_pairs.py) `apart_ns` longer than the solution says. `lost` is what the allocator
-    has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
+    libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
+    copied into the arena; `copied` are those. `copies` says which: none, the gradients that the caller gets (large ones, or
+    all), or also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops
+    that can run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that
+    run again elsewhere than beside another kernel (_pairs.py) `apart_ns` longer than the solution says. `lost` is what the
+    allocator has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
     `plain`, the layout without copies."""
 
     def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, few=frozenset(), plain=None):
