@@ -25,6 +25,7 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 CLOSES = 4  # plans of which a few copies may close the gaps
+MOVED = 3  # plans with fewer and fewer recomputations beside other kernels
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
 SMALLEST = 12  # plans at most of which the one with the smallest arena counts
@@ -375,13 +376,27 @@ class ArenaPlanner(Planner):
 
     def _fitted(self, solution, size, forms=SLICES):
         """A solution with a layout that fits into `size`, or else with the smallest one. One with recomputations beside
-        other kernels is faster, but its layout may be larger."""
-        found = []
-        for one in dict.fromkeys((solution.later, solution)):
-            found.append(self._with_layout(one, size, forms))
-            if self.needs(found[-1]) <= size:
-                return found[-1]
-        return min(found, key=self.needs)
+        other kernels is faster, but its layout may be larger. If only that is too large, fewer of them are tried."""
+        most, plain = max(size, solution.peak), None
+        for _ in range(MOVED):
+            moved = self._moved(solution, most)
+            if moved is solution:
+                break
+            laid = self._with_layout(moved, size, forms)
+            if self.needs(laid) <= size:
+                return laid
+            if plain is None:
+                plain = self._with_layout(solution, size, forms)
+                if self.needs(plain) > size:
+                    return min(laid, plain, key=self.needs)
+            most -= self.needs(laid) - size
+        return plain or self._with_layout(solution, size, forms)
+
+    def _moved(self, solution, size):
+        """A solution with recomputations beside other kernels that need at most `size` bytes."""
+        if size not in solution.moved:
+            solution.moved[size] = _later.beside(self.joint, self.step, self.machine, solution, size)
+        return solution.moved[size]
 
     def _with_layout(self, solution, size, forms):
         """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
@@ -447,8 +462,7 @@ class ArenaPlanner(Planner):
         """The plan for a size without regard to its arena, which is made once."""
         if size not in self._plans:
             try:
-                self._plans[size] = found = super()._solve(size)
-                found.later = _later.beside(self.joint, self.step, self.machine, found, size)
+                self._plans[size] = super()._solve(size)
             except lib.Failure as failure:
                 if failure.status == lib.INFEASIBLE:
                     self._too_little = max(self._too_little, failure.smallest_budget - 1)

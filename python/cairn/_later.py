@@ -9,39 +9,45 @@ Nothing waits for dw. Where memory permits it, both are moved:
 
     dx = product(d, w)    r(dx, x), y again    dw = gradient(d, y)
 
-If r overwrites x, it overwrites dx instead, and y overwrites x: so this needs no more memory.
+If r overwrites x, it overwrites dx instead, and y overwrites x: so this needs no more memory. The gradients of a gate, two
+results, overwrite both operands of y. Then one of them overwrites dx, and the other one has memory of its own until y has
+overwritten one operand and the other one is freed.
 """
 
 from . import _library as lib
 
 WINDOW = 96  # steps that a recomputation may be away from the kernel
-TRIES = 3  # plans, each with fewer moves than the one before
 
 
 class _Move:
     """Steps `moved`, the recomputation and what reads it, to after step `to`. `gone` are their steps and others that are
-    left out, `changed` the new lines of steps; `ops` run meanwhile."""
+    left out, `changed` the new lines of steps, `freed` storages to free after the recomputation; `ops` run meanwhile."""
 
     def __init__(self, moved, to, ops):
         self.moved, self.to, self.ops = moved, to, ops
-        self.gone, self.changed = set(moved), {}
+        self.gone, self.changed, self.freed = set(moved), {}, []
+
+    def touched(self):
+        return self.gone | self.changed.keys() | {self.to}
 
 
 def beside(joint, step, machine, solution, size):
-    """A solution with as many recomputations beside other kernels as `size` bytes permit; or the same."""
+    """A solution with as many recomputations beside other kernels as `size` bytes permit, or as many bytes as the solution
+    needs anyway; or the same."""
     moves = _moves(joint, solution.steps)
-    for _ in range(TRIES):
-        if not moves:
-            break
+    while moves:
         try:
-            new = step.read(_reordered(solution.text(), len(solution.steps), moves), machine)
+            new = step.read(_reordered(joint, solution.text(), len(solution.steps), moves), machine)
         except lib.Failure:
             break
         over = {number for at, (kind, number, _) in enumerate(new.steps) if kind == lib.RUN and new.step_bytes[at] > size}
-        if not over and new.peak <= size:
+        left = [move for move in moves if move.ops.isdisjoint(over)]
+        if len(left) == len(moves):
+            if new.peak > max(size, solution.peak):
+                break
             new.bound_ns = solution.bound_ns
             return new
-        moves = [move for move in moves if move.ops.isdisjoint(over)]
+        moves = left
     return solution
 
 
@@ -53,8 +59,8 @@ def _moves(joint, steps):
         op = joint.ops[number]
         if number in ran and op.again_ns is not None and before is not op.after:
             move = _move(joint, steps, at)
-            if move is not None and taken.isdisjoint(move.gone | move.changed.keys()):
-                taken |= move.gone | move.changed.keys()
+            if move is not None and taken.isdisjoint(move.touched()):
+                taken |= move.touched()
                 found.append(move)
         ran.add(number)
         before = op
@@ -65,7 +71,7 @@ def _move(joint, steps, begin):
     """The move of the recomputation in step `begin`, or None if something else than results reads it, or what the moved
     steps read is overwritten."""
     again = joint.ops[steps[begin][1]]
-    moved, frees, ops, needed, overwritten = [begin], [], set(), set(again.reads + again.outs), set()
+    moved, frees, ops, results, overwritten = [begin], [], set(), [], set()
     for at in range(begin, min(begin + WINDOW, len(steps))):
         kind, number, inplace = steps[at]
         if kind == lib.FREE:
@@ -76,14 +82,16 @@ def _move(joint, steps, begin):
         op = joint.ops[number]
         ops.add(number)
         if op is again.after:
-            moved += [i for i in frees if joint.storages[steps[i][1]] in needed]
-            move = _Move(moved, at, ops)
-            return move if needed.isdisjoint(overwritten) and _overwrites(joint, steps, again, move, needed) else None
+            read = {storage for result in results for storage in result.reads}
+            needed = read.union(again.reads, again.outs)
+            move = _Move(moved + [i for i in frees if joint.storages[steps[i][1]] in needed], at, ops)
+            return move if needed.isdisjoint(overwritten) and _overwrites(joint, steps, again, move, read) else None
         if at == begin or not set(again.outs).isdisjoint(op.reads):
             if inplace or at > begin and not (op.kind == "node" and joint.handed_out.issuperset(op.outs)):
                 return None
-            moved += [at] * (at > begin)
-            needed.update(op.reads)
+            if at > begin:
+                moved.append(at)
+                results.append(op)
         else:
             overwritten.update(_over(op, permission) for permission in inplace)
     return None
@@ -94,46 +102,54 @@ def _over(op, permission):
     return op.reads[op.inplace[permission - 1][1]]
 
 
-def _overwrites(joint, steps, again, move, needed):
-    """Let the recomputation overwrite an operand that nothing reads afterwards, and the kernel another one, if it overwrites
-    this; returns whether that is possible."""
+def _overwrites(joint, steps, again, move, read):
+    """Let the kernel overwrite nothing that the recomputation reads, but what nothing reads afterwards, if it can; and the
+    recomputation one of the operands for which that was the last reader. The others are freed. Returns whether all this is
+    possible: `read`, by steps that follow, must stay."""
     kernel, inplace = again.after, steps[move.to][2]
-    freed = {}
+    freed, kept, lost = {}, [], []
     for at in range(move.to + 1, len(steps)):
         if steps[at][0] != lib.FREE:
             break
         freed[joint.storages[steps[at][1]]] = at
-    lost = [storage for storage in (_over(kernel, permission) for permission in inplace) if storage in needed]
+    for permission in inplace:
+        (lost if _over(kernel, permission) in again.reads else kept).append(permission)
+    dead = {_over(kernel, permission) for permission in lost}
+    if not read.isdisjoint(dead.union(_over(kernel, permission) for permission in kept)):
+        return False
+    for made in [kernel.inplace[permission - 1][2] for permission in lost]:
+        other = next((n for n, (_, place, out) in enumerate(kernel.inplace, 1) if out == made
+                      and kernel.reads[place] in freed and kernel.reads[place] not in read.union(again.reads)), None)
+        if other is not None and (kernel.flags & lib.TOGETHER or not kept):
+            kept.append(other)
+            move.gone.add(freed.pop(_over(kernel, other)))
     if lost:
-        made = kernel.inplace[inplace[0] - 1][2]
-        other = next((n for n, (_, read, out) in enumerate(kernel.inplace, 1) if out == made and kernel.reads[read] in freed
-                      and kernel.reads[read] not in needed), None)
-        if len(inplace) > 1 or other is None:
-            return False
-        move.changed[move.to] = _line(kernel, other)
-        move.gone.add(freed.pop(_over(kernel, other)))
-    dead = lost or [storage for storage in again.reads if storage in freed]
-    over = next((n for n in range(1, 1 + len(again.inplace)) if _over(again, n) in dead), None)
+        move.changed[move.to] = _line(kernel, *sorted(kept))
+    over = next((n for n in range(1, 1 + len(again.inplace)) if _over(again, n) in dead.union(freed) - read), None)
     if over is not None:
         move.changed[move.moved[0]] = _line(again, over)
+        dead.discard(_over(again, over))
         move.gone.update(freed[storage] for storage in (_over(again, over),) if storage in freed)
-    return over is not None or not lost
+    move.freed = [storage for storage in again.reads if storage in dead]
+    return True
 
 
-def _line(op, permission):
-    return f"run {op.name} inplace" + (f" {permission}" if permission > 1 else "")
+def _line(op, *permissions):
+    words = ["run", op.name, *["inplace"][:len(permissions)], *map(str, permissions if permissions != (1,) else ())]
+    return " ".join(words)
 
 
-def _reordered(text, count, moves):
+def _reordered(joint, text, count, moves):
     """The text of a plan of `count` steps with some of them moved."""
     lines = text.splitlines()
     head, steps = lines[:-count], lines[-count:]
     gone, after = set(), {}
     for move in moves:
         gone |= move.gone
-        after[move.to] = move.moved
         for at, line in move.changed.items():
             steps[at] = line
-    order = [i for at in range(count) for i in (*(() if at in gone else (at,)), *after.get(at, ()))]
-    head[-1] = f"steps {len(order)}"
-    return "\n".join(head + [steps[at] for at in order]) + "\n"
+        first, *others = (steps[at] for at in move.moved)
+        after[move.to] = [first, *(f"free {storage.name}" for storage in move.freed), *others]
+    new = [line for at in range(count) for line in (*(() if at in gone else (steps[at],)), *after.get(at, ()))]
+    head[-1] = f"steps {len(new)}"
+    return "\n".join(head + new) + "\n"

@@ -272,7 +272,7 @@ class Solution:
         self.step_bytes = s.step_bytes[:s.step_count]
         self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns
         self.bound_ns = s.lower_bound_ns
-        self.later = self  # the same with recomputations elsewhere: _later.py
+        self.moved = {}  # the same with recomputations elsewhere, by the bytes that it may need: _later.py
 
     def __del__(self, destroy=_lib.cairn_arrays_solution_destroy):
         if getattr(self, "_pointer", None):

@@ -55,7 +55,7 @@ class Pair:
     def _forms(self):
         if self.beside:
             here = _rows.available(self.given[0].device)
-            return (_rows.forms_of(self.graph) or _rows.plain_forms(self.graph)) if here else []
+            return (_rows.forms_of(self.graph, _rows.BESIDE) or _rows.plain_forms(self.graph)) if here else []
         return _rows.plain_forms(self.graph) if self.first.plain_forms() and self.second.plain_forms() else []
 
     def outputs(self):
@@ -110,7 +110,7 @@ class Pair:
                         or any(kernel in fixed and kernel.form is not f for kernel, f in zip(kernels, ours)):
                     continue
                 self.first.form, self.second.form = ours
-                what = f"pair {self.__name__} {form.name}" + (f" {ours[1].name}" if self.beside else "")
+                what = f"pair {self.__name__} {form.name}" + (f" {ours[0].name} {ours[1].name}" if self.beside else "")
                 if table.tried(what, lambda: self._is_same(form)):
                     self.form = form
                     self.share = min(max(time_of(form) - time_of(ours[0]), 0) / max(time_of(ours[1]), 1), 1.0)
@@ -119,16 +119,16 @@ class Pair:
                 self.first.form, self.second.form = before
 
     def _apart(self, form, before, time_of):
-        """Forms of both kernels that may give the bits of one of the pair's: those of the same name. What runs beside sums
-        is computed element by element, so that all its forms may. No form may that has another formula for 1 + erf(x): after
-        rounding to half precision the two mostly have the same bits, but not always."""
-        named = [[f for f in kernel.forms if f.name == form.name] for kernel in (self.first, self.second)]
-        if self.beside:
-            named[1] = [before[1], *sorted((f for f in self.second.forms if f is not before[1]), key=time_of)]
-        for own, kernel in zip(named, (self.first, self.second)):
-            if _rows.has_erf(kernel.graph):
-                own[:] = [f for f in own if getattr(f, "short", False) == form.short]
-        return [(a, b) for a in named[0] for b in named[1]]
+        """Forms of both kernels that may give the bits of one of the pair's, those `before` and fast ones first: forms that
+        add up in the same order. What runs beside sums is computed element by element, so that all its forms may. No form may
+        that has another formula for 1 + erf(x): after rounding to half precision the two mostly have the same bits, but not
+        always."""
+        def may(kernel, one):
+            return ((self.beside and kernel is self.second or getattr(one, "order", None) == form.order)
+                    and (not _rows.has_erf(kernel.graph) or getattr(one, "short", False) == form.short))
+        first, second = (sorted((one for one in kernel.forms if may(kernel, one)), key=lambda one: (one is not now, time_of(one)))
+                         for kernel, now in zip((self.first, self.second), before))
+        return [(a, b) for a in first for b in second]
 
     def _is_same(self, form):
         device = self.given[0].device

@@ -41,6 +41,7 @@ CHANNELS = 64  # the same of images
 MANY = 512  # strips that a program of the second kernel has at a time
 # Elements of a matrix that a program has at a time, programs, stages of loads ahead of the arithmetic. The fastest is used.
 SHAPES = ((2048, 528, 1), (4096, 264, 1), (2048, 528, 3))
+BESIDE = (*SHAPES, (2048, 528, 2))  # the same for pairs that compute something again: _pairs.py
 IMAGES = ((2048, 528, 1), (2048, 1056, 1))  # the same for images
 # The same where nothing is summed over rows: a program has these elements and no more.
 PLAIN = ((2048, 1 << 15, 1), (4096, 1 << 15, 1))
@@ -440,12 +441,12 @@ def _power(n):
 
 class Form:
     """A group as these kernels. The same interface as _inductor.Form. `short`: whether it computes 1 + erf(x) by the shorter
-    formula."""
+    formula. Forms with the same `order` add up in the same one."""
 
     def __init__(self, graph, rows, shape):
         kind = "images" if rows.images else "plain" if shape in PLAIN else "rows"
-        self.name = f"{kind}{shape[0]}" + (f"x{shape[1]}" if rows.images else "")
-        self.name += f"ahead{shape[2]}" if shape[2] > 1 else ""
+        self.order = f"{kind}{shape[0]}" + (f"x{shape[1]}" if rows.images else "")
+        self.name = self.order + (f"ahead{shape[2]}" if shape[2] > 1 else "")
         self._writer, self._kernels, self.short = Writer(rows, *shape), None, rows.halves
         given = [n for n in graph.nodes if n.op == "placeholder"]
         self._places = [given.index(n) for n in rows.given]
@@ -524,7 +525,7 @@ def plain_forms(graph):
         return []
 
 
-def forms_of(graph):
+def forms_of(graph, shapes=SHAPES):
     """The forms of the graph of a kernel; none if these kernels cannot compute it, or would not be faster: without sums over
     rows and without a GELU."""
     nodes = [n for n in graph.nodes if n.op == "call_function"]
@@ -532,6 +533,6 @@ def forms_of(graph):
     if rows is None or not (rows.sums or rows.spreads or rows.halves and has_erf(graph)):
         return []
     try:
-        return [Form(graph, rows, shape) for shape in (IMAGES if rows.images else SHAPES)]
+        return [Form(graph, rows, shape) for shape in (IMAGES if rows.images else shapes)]
     except NoForm:
         return []

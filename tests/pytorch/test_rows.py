@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 import cairn
-from cairn import _compiled, _embedding, _inductor, _later, _library, _pairs, _pools, _rows, _slopes
+from cairn import _arena, _compiled, _embedding, _inductor, _later, _library, _pairs, _pools, _rows, _slopes
 from common import allocator_peak, compiled, same
 from compiled_networks import fixed_times, planner_of, unmeasured, words
 import fake_triton
@@ -298,6 +298,22 @@ class Normed(torch.nn.Module):
         return x.float().square().mean()
 
 
+class Gated(torch.nn.Module):
+    """Layers with gates, as in a Llama; `act` of what they let pass."""
+
+    def __init__(self, act, width=32, hidden=96, layers=3):
+        super().__init__()
+        self.act = act
+        self.gates, self.ups = (torch.nn.ModuleList(torch.nn.Linear(width, hidden, bias=False) for _ in range(layers))
+                                for _ in range(2))
+        self.downs = torch.nn.ModuleList(torch.nn.Linear(hidden, width, bias=False) for _ in range(layers))
+
+    def forward(self, x):
+        for gate, up, down in zip(self.gates, self.ups, self.downs):
+            x = x + down(F.silu(gate(x)) * self.act(up(x)))
+        return x.float().square().mean()
+
+
 class Pairs(unittest.TestCase):
     def gradients(self, model, inputs, budget, arena):
         """Gradients of a step, and how often two kernels ran as one."""
@@ -395,6 +411,67 @@ class Pairs(unittest.TestCase):
                 self.assertIsNot(moved, solution)
                 self.assertLessEqual(moved.peak, solution.peak)
                 self.assertEqual(moved.time_ns, solution.time_ns)
+
+    def test_gates(self):
+        """The gradient of a gate, which would overwrite the two operands of what is computed again besides, overwrites its
+        third one. One result is new, and the recomputation overwrites one of the operands; the other is freed."""
+        for act in (torch.nn.Identity(), torch.nn.Tanh()):
+            torch.manual_seed(0)
+            model, inputs = Gated(act).to(DEVICE), (torch.randn(512, 32).to(DEVICE),)
+            with self.always():
+                self.check_beside(model, inputs, 1)
+                planner = planner_of(model, inputs, arena=True)
+                for share in (6, 7, 8):
+                    solution = planner.step.solve("auto", planner.none_peak() * share // 10)
+                    moves = _later._moves(planner.joint, solution.steps)
+                    self.assertTrue(moves)
+                    self.assertTrue(all(len(move.freed) == isinstance(act, torch.nn.Tanh) for move in moves))
+                    moved = _later.beside(planner.joint, planner.step, None, solution, planner.none_peak())
+                    self.assertIsNot(moved, solution)
+                    self.assertEqual(moved.time_ns, solution.time_ns)
+                    self.assertIs(_later.beside(planner.joint, planner.step, None, solution, 1), solution)
+
+    def test_less_room(self):
+        """Recomputations that need memory to run beside another kernel stay elsewhere if the arena gets too large."""
+        torch.manual_seed(0)
+        model, inputs = Gated(torch.nn.Tanh()).to(DEVICE), (torch.randn(512, 32).to(DEVICE),)
+        lay, asked = _arena.ArenaPlanner._with_layout, []
+
+        def larger(planner, one, size, forms):
+            asked.append(one is not solution)
+            laid = lay(planner, one, size, forms)
+            laid.layout.total += asked[-1] * room
+            return laid
+        with self.always():
+            planner = planner_of(model, inputs, arena=True)
+            size = planner.none_peak() * 7 // 10
+            solution = planner._solved(size)
+            for room, expected in ((0, [True]), (1 << 20, [True, False])):
+                solution.moved.clear()
+                asked.clear()
+                with unittest.mock.patch.object(_arena.ArenaPlanner, "_with_layout", larger):
+                    laid = planner._fitted(solution, size)
+                self.assertEqual(asked, expected)
+                self.assertLessEqual(planner.needs(laid), size)
+
+    def test_stages(self):
+        """A pair and its first kernel may load different numbers of stages ahead: they add up in the same order."""
+        given = operands(64)
+        sums = graph_of(norm_backward, given)
+        first = _compiled.Kernel("a", sums, [n.meta["val"] for n in sums.nodes if n.op == "placeholder"])
+        scaled = graph_of(lambda x: (2 * x,), given[:1])
+        second = _compiled.Kernel("b", scaled, [given[0]])
+        pair = _pairs.Pair(first, second, ((0, ~0),))
+        self.assertEqual({form.order for form in pair.forms}, {form.order for form in first.forms[1:]})
+        for kernel in (first, second):
+            kernel.more_forms(kernel.plain_forms())
+        first.form = next(form for form in first.forms if form.name == "rows2048ahead3")
+        for form in pair.forms:
+            ours = pair._apart(form, (first.form, second.form), lambda form: 1)
+            self.assertTrue(ours and all(a.order == form.order for a, _ in ours))
+            self.assertEqual(ours[0][0] is first.form, form.order == "rows2048")
+            if form.order == "rows2048":
+                self.assertTrue(same(form(given), first.form(given) + [2 * given[0]]))
 
     def test_not_faster(self):
         """A pair that takes as long as two kernels, or whose kernels would be slower apart, is not used."""
