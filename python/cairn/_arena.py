@@ -25,10 +25,10 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 CLOSES = 4  # plans of which a few copies may close the gaps
-MOVED = 3  # plans with fewer and fewer recomputations beside other kernels
+EVERYTHING = 1 << 60  # bytes that suffice for all recomputations beside other kernels
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
-SMALLEST = 12  # plans at most of which the one with the smallest arena counts
+SMALLEST = 4  # plans at most of which the one with the smallest arena counts
 MOVES = 64  # of tensors out of the arena
 LOST = 50  # of this many allocated bytes the allocator may lose one, in gaps
 LONG = 8  # steps that a tensor is alive, above which a copy of it into the arena may be better than a gap
@@ -37,20 +37,20 @@ SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
 
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
-# Options of layouts, with fewer and fewer bytes and more and more work; of these only the first are tried where ops may not
-# run in slices, where only a few gradients may be copied, or nothing.
+# Options of layouts, with fewer and fewer bytes and more and more work.
 FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
-PLAIN, LITTLE, COPIES, SLICES = 0, 1, 4, 5
+NONE_MOVED, SOME_MOVED, ALL_MOVED = 0, 1, 2  # of recomputations that can be moved to other kernels
 FEW = {2: 24, 3: 24, 4: 24, 6: 12, 8: 12, 12: 8}  # how often so many gradients are drawn, to be the only copies
 
 
 # ---- where tensors are ----
 
 class Layout:
-    """The addresses of a solution's tensors. `where` is by step and storage; `total` the bytes of the arena and of what
-    is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are reserved
-    for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is what
-    libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
+    """The addresses of a solution's tensors, once finish() has found them. That takes long; `bound`, which `total` cannot be
+    below, mostly shows already that it is too large. `where` is by step and storage; `total` the bytes of the arena and of
+    what is allocated beside it, on a GPU with the gaps that the allocator leaves there; `behind` are the bytes that are
+    reserved for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is
+    what libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
     copied into the arena; `copied` are those. `copies` says which: none, the gradients that the caller gets (large ones, or
     all), or also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops
     that can run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that
@@ -64,14 +64,20 @@ class Layout:
         self.copied, self._kept = set(), kept
         self.second, self.slower_ns, self.apart_ns = set(solution.second), 0, 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
+        self.total = None  # as long as addresses are not known
         self._find()
-        self._lay()
-        self.without_gaps = self.bytes + self.beside
-        self.taken, *gaps = self._taken_by_allocator() if joint.device.type == "cuda" else (0, 0, 0)
-        self.least, self.behind, self.small, self.beside = self._with_gaps(self.taken, *gaps)
-        self.total = self.bytes + self.beside
+        self._choose()
         self.copied &= self.placed.keys()
         self.slower_ns += sum(self._copy_ns(self.placed[key][0]) for key in self.copied)
+
+    def finish(self):
+        """Find addresses, once."""
+        if self.total is None:
+            self._lay()
+            self.without_gaps = self.bytes + self.beside
+            self.taken, *gaps = self._taken_by_allocator() if self.joint.device.type == "cuda" else (0, 0, 0)
+            self.least, self.behind, self.small, self.beside = self._with_gaps(self.taken, *gaps)
+            self.total = self.bytes + self.beside
 
     def _rounded(self, size):
         return -(-size // self.alignment) * self.alignment
@@ -171,17 +177,25 @@ class Layout:
             return s.slot in op.node.target.placeable()
         return not inplace and op.state is None and _onto.form_of(op, self.joint.table) is not None
 
-    def _lay(self):
+    def _choose(self):
+        """What is in the arena, and what beside it."""
         beside = _profile(self.others + self.passing, len(self.workspace))
         beside = [live + workspace for live, workspace in zip(beside, self.workspace)]
         self.transient = max(self._taken())
-        inside = self._filled(beside) if self._plain is None else self._filled_as(self._plain, beside)
+        self._inside = self._filled(beside) if self._plain is None else self._filled_as(self._plain, beside)
         self.beside = max(self.beside_by_step)
-        size, offsets = lib.lay_out(list(inside.values())) if inside else (0, [])
+        self._fullest = self._whole(max(_profile(self._inside.values(), len(self.workspace))))
+        self.bound = self._fullest + self.beside
+
+    def _whole(self, size):
+        """The bytes of an arena of at least some size."""
         unit = SEGMENT if self.joint.device.type == "cuda" and size > SEGMENT else self.alignment
-        self.bytes, self.where = -(-size // unit) * unit, dict(zip(inside, offsets))
-        fullest = max(_profile(inside.values(), len(self.workspace)))
-        self.packed = self.bytes <= -(-fullest // unit) * unit  # no arena of these tensors is smaller
+        return -(-size // unit) * unit
+
+    def _lay(self):
+        size, offsets = lib.lay_out(list(self._inside.values())) if self._inside else (0, [])
+        self.bytes, self.where = self._whole(size), dict(zip(self._inside, offsets))
+        self.packed = self.bytes == self._fullest  # no arena of these tensors is smaller
 
     def _filled(self, beside):
         """What is in the arena, given the bytes beside it by step, and also decide what libraries keep."""
@@ -329,21 +343,43 @@ def _profile(lives, steps):
 class _TooTight(lib.Failure):
     """The step fits, but not with its tensors in an arena."""
 
-    def __init__(self, smallest):
+    def __init__(self, smallest, bound_ns):
         Exception.__init__(self, "no plan was found whose arena fits")
-        self.status, self.name, self.smallest_budget = lib.INFEASIBLE, "arena", smallest
+        self.status, self.name, self.smallest_budget, self.bound_ns = lib.INFEASIBLE, "arena", smallest, bound_ns
 
 
 class Laid:
     """A solution with a layout. Its peak is that of the arena with what is beside it."""
 
     def __init__(self, solution, layout):
-        self._solution, self.layout = solution, layout
-        self.live, self.peak = solution.peak, layout.total
+        self.solution, self._layout = solution, layout
+        self.live, self.bound = solution.peak, layout.bound
         self.time_ns = solution.time_ns + layout.slower_ns + layout.apart_ns
 
+    @property
+    def layout(self):
+        self._layout.finish()
+        return self._layout
+
+    @property
+    def peak(self):
+        return self.layout.total
+
+    @property
+    def needs(self):
+        """The smallest budget: the allocator may take a little more than that, for the step and for what was there."""
+        return max(self.layout.total, self.layout.least)
+
+    @property
+    def least(self):
+        """What it needs, or, where its addresses were not needed yet, a little less."""
+        return self.bound if self._layout.total is None else self.needs
+
+    def fits(self, size):
+        return self.bound <= size and self.needs <= size
+
     def __getattr__(self, name):
-        return getattr(self._solution, name)
+        return getattr(self.solution, name)
 
 
 class ArenaPlanner(Planner):
@@ -374,23 +410,12 @@ class ArenaPlanner(Planner):
             known[key] = Laid(solution, Layout(self.joint, solution, self.alignment, self.kept, lost, **options))
         return known[key]
 
-    def _fitted(self, solution, size, forms=SLICES):
-        """A solution with a layout that fits into `size`, or else with the smallest one. One with recomputations beside
-        other kernels is faster, but its layout may be larger. If only that is too large, fewer of them are tried."""
-        most, plain = max(size, solution.peak), None
-        for _ in range(MOVED):
-            moved = self._moved(solution, most)
-            if moved is solution:
-                break
-            laid = self._with_layout(moved, size, forms)
-            if self.needs(laid) <= size:
-                return laid
-            if plain is None:
-                plain = self._with_layout(solution, size, forms)
-                if self.needs(plain) > size:
-                    return min(laid, plain, key=self.needs)
-            most -= self.needs(laid) - size
-        return plain or self._with_layout(solution, size, forms)
+    def _formed(self, solution, size, moves, options):
+        """A solution in a form: with recomputations beside other kernels, all or those for which `size` bytes suffice, and
+        with a layout's options."""
+        if moves:
+            solution = self._moved(solution, EVERYTHING if moves == ALL_MOVED else max(size, solution.peak))
+        return self._laid(solution, **options)
 
     def _moved(self, solution, size):
         """A solution with recomputations beside other kernels that need at most `size` bytes."""
@@ -398,24 +423,8 @@ class ArenaPlanner(Planner):
             solution.moved[size] = _later.beside(self.joint, self.step, self.machine, solution, size)
         return solution.moved[size]
 
-    def _with_layout(self, solution, size, forms):
-        """A solution with the layout that copies least of those that fit into `size`, or else with the smallest one."""
-        found, options = [self._laid(solution)], list(FORMS[1:forms])
-        plain = found[0].layout
-        few = plain.closing(size) if forms >= LITTLE and self.needs(found[0]) > size else None
-        if few is not None:
-            found.append(self._laid(solution, few=few, plain=plain))
-        while options and self.needs(found[-1]) > size:
-            if self.needs(found[-1]) == found[-1].layout.without_gaps:  # that copies would avoid
-                options = [option for option in options if "tight" in option]
-            if options:
-                found.append(self._laid(solution, **options.pop(0)))
-        return found[-1] if self.needs(found[-1]) <= size else min(found, key=self.needs)
-
     def needs(self, solution):
-        """The smallest budget: the allocator may take a little more than that, for the step and for what was there."""
-        layout = self._laid(solution).layout
-        return max(layout.total, layout.least)
+        return self._laid(solution).needs
 
     def _wrap(self, solution, algorithm, budget, seconds):
         laid = self._laid(solution)
@@ -438,25 +447,32 @@ class ArenaPlanner(Planner):
         """As Planner.smallest; but the smallest plan's arena may need more than the plan, and a little more memory for the
         plan may make a smaller one."""
         if self._tightest is None:
-            self._tightest = min(self._small_ones(), key=self.needs)
+            try:
+                self._tightest = self._smaller(self._solved(1), None)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+                self._tightest_op = failure.name
+                self._tightest = self._smallest_from(failure.smallest_budget)
             self.table.save()  # what was tried for it: a process with this budget may have too little memory to try
-        return self.needs(self._tightest), self._tightest_op
+        return self._tightest.needs, self._tightest_op
 
-    def _small_ones(self):
-        """Plans for the smallest possible budget and a little more, with arenas as small as possible."""
-        try:
-            return [self._fitted(self._solved(1), 1)]
-        except lib.Failure as failure:
-            self._only_infeasible(failure)
-            self._tightest_op, least = failure.name, failure.smallest_budget
-        found, more = [], max(least // (4 * SLACK), self.alignment)
+    def _smallest_from(self, least):
+        """Of plans for the smallest possible budget and a little more the one that needs the least memory."""
+        best, more = None, max(least // (4 * SLACK), self.alignment)
         for size in range(least, least + SMALLEST * more, more):
-            if found and size >= min(map(self.needs, found)):
-                break
-            found.append(self._fitted(self._solved(size), 1))
-            if found[-1].layout.packed:  # more memory for the plan makes no smaller one
-                break
-        return found
+            if best is not None and (size >= best.needs or best.layout.packed):
+                break  # more memory for the plan makes no smaller one
+            best = self._smaller(self._solved(size), best)
+        return best
+
+    def _smaller(self, solution, best):
+        """A solution with its smallest layout, or `best` if that needs less memory, or as much and less time."""
+        for one in dict.fromkeys((self._moved(solution, solution.peak), solution)):
+            for options in reversed(FORMS):
+                laid = self._laid(one, **options)
+                if best is None or (laid.bound, laid.time_ns) < (best.needs, best.time_ns):
+                    best = min(best or laid, laid, key=lambda laid: (laid.needs, laid.time_ns))
+        return best
 
     def _solved(self, size):
         """The plan for a size without regard to its arena, which is made once."""
@@ -470,64 +486,72 @@ class ArenaPlanner(Planner):
         return self._plans[size]
 
     def _solve(self, size):
-        """The fastest plan found whose arena and what is beside it fit into `size`. Slices and copies take time, which a
-        plan for less memory without them, or with few copies, may not."""
-        bound = self._solved(size).bound_ns  # of all that may be used
-        best = self._search(size, SLICES)
-        for forms in [COPIES] * best.layout.tight + [LITTLE, PLAIN]:
-            if best.layout.slower_ns > best.time_ns // GAIN:
-                try:
-                    other = self._close(size) if forms == LITTLE else self._search(size, forms)
-                    best = min(best, other, key=lambda laid: laid.time_ns)
-                except lib.Failure as failure:
-                    self._only_infeasible(failure)
-        best.bound_ns = bound
+        """The fastest plan found whose arena and what is beside it fit into `size`. With more copies and slices, or fewer
+        recomputations moved, a plan takes longer, but may need less memory, so that a faster one fits."""
+        first, best, missed = self._solved(size), None, []
+        for options in FORMS:
+            if best is not None and not _gains(self._formed(first, size, ALL_MOVED, options), best):
+                break
+            for moves in (ALL_MOVED, SOME_MOVED, NONE_MOVED):
+                best = self._search(size, moves, options, best, missed)
+            if not options:
+                best = self._close(size, best)
+        if best is None:
+            raise _TooTight(min(missed), first.bound_ns)
+        best.bound_ns = first.bound_ns  # of all plans that may be used
         return best
 
-    def _close(self, size):
-        """The first plan, for less and less memory, whose gaps a few copies close."""
-        target = least = size
+    def _close(self, size, best):
+        """The first plan, for less and less memory, whose gaps a few copies close, or the best one."""
+        target = size
         for _ in range(CLOSES):
-            laid = self._fitted(self._solved(target), size, LITTLE)
-            least = self.needs(laid)
-            if least <= size:
-                return laid
-            target = laid.live - max(laid.layout.without_gaps - size, size // SLACK)
-        raise _TooTight(least)
+            try:
+                solution = self._solved(target)
+            except lib.Failure as failure:
+                self._only_infeasible(failure)
+                break
+            laid = self._formed(solution, size, ALL_MOVED, {})
+            if best is not None and not _gains(laid, best):
+                break
+            least = laid.bound if laid.bound > size else laid.layout.without_gaps
+            few = laid.layout.closing(size) if least <= size else None
+            if few is not None:
+                laid = self._laid(laid.solution, few=few, plain=laid.layout)
+                return laid if best is None or laid.time_ns < best.time_ns else best
+            target = solution.peak - max(least - size, size // SLACK)
+        return best
 
-    def _search(self, size, forms):
-        """The fastest plan found that fits. How much of the memory the plan itself may use is searched for, above what a
-        refusal has named as too little, until little memory or time is left to gain."""
-        low, high, target, slack = self._too_little, size, size, max(size // SLACK, self.alignment)
-        best = missed = None
+    def _search(self, size, moves, options, best, missed):
+        """The fastest plan found that fits in a form, or the `best` one so far. How much of the memory the plan itself may
+        use is searched for, above what a refusal has named as too little, until little memory or time is left to gain.
+        `missed` gets what plans need that do not fit."""
+        low, high, target, slack, found = self._too_little, size, size, max(size // SLACK, self.alignment), False
         for _ in range(TRIES):
             try:
-                laid = self._fitted(self._solved(target), size, forms)
+                solution = self._solved(target)
             except lib.Failure as failure:
-                if missed is None or failure.status != lib.INFEASIBLE:
-                    raise
+                self._only_infeasible(failure)
                 low = target = self._too_little
             else:
-                needed = self.needs(laid)
-                if needed > size:
-                    high, missed = min(target, laid.live), min(missed or laid, laid, key=self.needs)
+                laid = self._formed(solution, size, moves, options)
+                if best is not None and not _gains(laid, best):  # nor do plans for less memory
+                    return min(best, laid, key=lambda laid: laid.time_ns) if found and laid.fits(size) else best
+                if laid.fits(size):
+                    best, found, low = laid, True, target
                 else:
-                    low = target
-                    best = laid if best is None or laid.time_ns < best.time_ns else best
-                target = laid.live - (needed - size)
-            if high - low <= slack or best is not None and (size - self.needs(best) <= slack or not _gains(missed, best)):
+                    missed.append(laid.least)
+                    high = min(target, solution.peak)
+                target = solution.peak - (laid.least - size)
+            if high - low <= slack or found and size - best.needs <= slack:
                 break
             if not low < target < high:  # what fits nowhere else fits with the smallest plan
-                target = low + 1 if best is None and low == self._too_little > 0 else (low + high) // 2
-        if best is None:
-            raise _TooTight(self.needs(missed))
+                target = low + 1 if not found and low == self._too_little > 0 else (low + high) // 2
         return best
 
 
-def _gains(missed, best):
-    """Whether a plan that does not fit is faster than one that does, so that one in between may be. It need not have the
-    copies and slices with which it was tried."""
-    return missed is None or best.time_ns - missed.time_ns + missed.layout.slower_ns > best.time_ns // GAIN
+def _gains(laid, best):
+    """Whether a plan is clearly faster than the best one."""
+    return laid.time_ns < best.time_ns - best.time_ns // GAIN
 
 
 # ---- the written graphs ----

@@ -109,7 +109,8 @@ class RegionWay(C.Structure):
 
 
 class Failure(Exception):
-    """An error of the library, with its message."""
+    """An error of the library, with its message. `bound_ns`: no plan for the memory takes less; 0: none is known."""
+    bound_ns = 0
 
     def __init__(self, error):
         super().__init__(error.message.decode())
@@ -270,8 +271,7 @@ class Solution:
         self.steps = [(x.kind, x.id, tuple(n for n in (x.inplace, x.also) if n)) for x in s.steps[:s.step_count]]
         self.second = {i for i, x in enumerate(s.steps[:s.step_count]) if x.kind == RUN and x.implementation}
         self.step_bytes = s.step_bytes[:s.step_count]
-        self.peak, self.arena, self.time_ns = s.peak_bytes, s.arena_bytes, s.time_ns
-        self.bound_ns = s.lower_bound_ns
+        self.peak, self.time_ns, self.bound_ns = s.peak_bytes, s.time_ns, s.lower_bound_ns
         self.moved = {}  # the same with recomputations elsewhere, by the bytes that it may need: _later.py
 
     def __del__(self, destroy=_lib.cairn_arrays_solution_destroy):

@@ -17,6 +17,8 @@ from ._real import DRAWN, random_like
 
 SETTLE = 0.4  # seconds of running before times are taken
 ROUNDS = 4  # in which they are taken
+RECORDED = 20_000_000  # nanoseconds that are recorded at least, unless they need more than RUNS
+RUNS = 32  # of a step in one graph
 RING = 256 << 20  # bytes, several times a cache
 ALIGNMENT = 512
 SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor, and an op has a few
@@ -126,20 +128,22 @@ class _Step:
         """The time of the whole step."""
         return _fastest(self.run)
 
-    def recorded_ms(self):
-        """The time of the whole step when it is recorded."""
+    def recorded_ms(self, runs):
+        """The time of the whole step when it is recorded, several times in one graph: a graph takes some microseconds to
+        begin, which count only once in the step."""
         torch.cuda.synchronize()
         _torch.clear_cublas_workspaces()  # those of the graph are in its own memory
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.run()
+            for _ in range(runs):
+                self.run()
         graph.replay()
         torch.cuda.synchronize()
         begun = time.perf_counter()
         while time.perf_counter() - begun < SETTLE:
             graph.replay()
             torch.cuda.synchronize()
-        found = _fastest(graph.replay)
+        found = _fastest(graph.replay) / runs
         graph.reset()
         _torch.clear_cublas_workspaces()
         return found
@@ -193,7 +197,8 @@ def times_of(gm, signature_of, alone, device, recorded, room):
     if not (fast or recorded):
         return {}
     each = step.each_ms() if fast else [alone[signature_of(n)][0] / 1e6 for n in nodes]
-    total = step.recorded_ms() if recorded else step.total_ms()
+    runs = 1 + int(RECORDED / sum(alone[signature_of(n)][0] for n in nodes))
+    total = step.recorded_ms(min(runs, RUNS)) if recorded else step.total_ms()
     found = {}
     for node, t in zip(nodes, _without_events(each, total)):
         found.setdefault(signature_of(node), []).append(t)

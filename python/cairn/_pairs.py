@@ -18,6 +18,7 @@ same order, in the first kind the second too, and a trial compares. Only steps i
 the second kernel have their memory before it runs, and nothing lives longer than planned. They must not lie over what the
 first kernel reads."""
 
+import itertools
 import math
 import operator
 
@@ -120,15 +121,16 @@ class Pair:
 
     def _apart(self, form, before, time_of):
         """Forms of both kernels that may give the bits of one of the pair's, those `before` and fast ones first: forms that
-        add up in the same order. What runs beside sums is computed element by element, so that all its forms may. No form may
-        that has another formula for 1 + erf(x): after rounding to half precision the two mostly have the same bits, but not
-        always."""
+        add up in the same order. What runs beside sums is computed element by element, so that all its forms may. No form
+        may that has another formula for 1 + erf(x): after rounding to half precision the two mostly have the same bits, but
+        not always."""
         def may(kernel, one):
             return ((self.beside and kernel is self.second or getattr(one, "order", None) == form.order)
                     and (not _rows.has_erf(kernel.graph) or getattr(one, "short", False) == form.short))
-        first, second = (sorted((one for one in kernel.forms if may(kernel, one)), key=lambda one: (one is not now, time_of(one)))
-                         for kernel, now in zip((self.first, self.second), before))
-        return [(a, b) for a in first for b in second]
+
+        def allowed(kernel, now):
+            return sorted((one for one in kernel.forms if may(kernel, one)), key=lambda one: (one is not now, time_of(one)))
+        return list(itertools.product(*map(allowed, (self.first, self.second), before)))
 
     def _is_same(self, form):
         device = self.given[0].device

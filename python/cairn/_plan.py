@@ -35,8 +35,7 @@ class Plan:
         self.joint, self._solution = joint, solution
         self.algorithm, self.budget, self.alignment = algorithm, budget, alignment
         self.steps, self.step_bytes, self.second = solution.steps, solution.step_bytes, solution.second
-        self.peak, self.arena = solution.peak, solution.arena
-        self.time_ns, self.bound_ns = solution.time_ns, solution.bound_ns
+        self.peak, self.time_ns, self.bound_ns = solution.peak, solution.time_ns, solution.bound_ns
         self.reserve = reserve  # bytes that libraries keep while it runs, besides `peak`
         self.seconds = seconds  # by name: load (kernels, which the first step would load), measure, plan
         runs = [number for kind, number, _ in self.steps if kind == lib.RUN]
@@ -201,7 +200,7 @@ class Planner:
             self._only_infeasible(failure)
             if self.smallest()[0] > size:
                 raise self._refusal(size) from None
-            solution, bound = self._tightest, 0
+            solution, bound = self._tightest, failure.bound_ns
         plan = self._wrap(self._fastest(solution, size), self.options.algorithm, size, time.perf_counter() - start)
         plan.bound_ns = bound  # that of another budget says nothing about this one
         return plan

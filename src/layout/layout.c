@@ -9,9 +9,9 @@
  * first gives a stack without a gap in most plans; where it does not, other orders are tried. Then
  * comes a search: fix the size of the arena a hundredth above the live peak, which is what is
  * promised, and move a lifetime that does not fit before one that is live with it, again and again,
- * until all fit or the limit of work is reached; then the same with a smaller or larger size. Where
- * the promised size is not reached, what stays to the end is placed from the top of the arena. The
- * work depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
+ * until all fit or the limit of work is reached; then the same with a smaller size. Where the
+ * promised size is not reached, what lives long is placed first, as a frame for the rest. The work
+ * depends on the number of lifetimes only, so the result is the same everywhere. O(n^2) to
  * place all, with a small constant: the test of two lifetimes is two comparisons; where there are
  * many there are quicker algorithms (long_first.h), and where there are very many the longest first
  * is the only order tried. */
@@ -25,11 +25,13 @@
 
 #define PROMISE 100u           /* by what share the arena is to be larger than the peak at most */
 #define PROMISE_WORK 30000000u /* pairs tested in the search for the promised size */
-#define WORK 10000000u         /* for another size, and where the search is to be short */
-#define WHOLE_ROUNDS 1000u     /* and for any size: how often all may be placed */
-#define CLOSE 500u             /* the search from both ends is as exact as this share of the peak */
-#define UNIT 4096u             /* of its sizes, so that what is placed from the top is aligned */
-#define PHASE 512u             /* rounds with late rivals, then as many with any */
+#define WORK 10000000u     /* for another size, in a frame, and where the search is to be short */
+#define WHOLE_ROUNDS 1000u /* and for any size: how often all may be placed */
+#define CLOSE 500u         /* the search in a frame is as exact as this share of the peak */
+#define UNIT 4096u         /* of its sizes, so that what is placed from the top is aligned */
+#define SMALL 4096u        /* of the peak: up to this share something is small */
+#define ENDS 1u            /* the frame is what stays to the end, and may be moved too */
+#define PHASE 512u         /* rounds with late rivals, then as many with any */
 #define LATE_DRAWS 6u
 #define FEW 2000u   /* up to this number of lifetimes every order is tried for an exact fit */
 #define LARGE 5000u /* with more lifetimes there is one long search, which starts by area */
@@ -56,6 +58,7 @@ typedef struct waiting {
     uint32_t first, last;
     uint32_t index; /* of the lifetime */
     bool high;      /* it gets the highest offset where it fits, not the lowest */
+    bool framed;    /* it keeps its place in the queue */
 } waiting;
 
 typedef struct placing {
@@ -65,7 +68,7 @@ typedef struct placing {
     uint32_t most_alive; /* lifetimes at one step */
     uint64_t enough;     /* no need to go below this */
     bool brief;
-    bool two_ended;  /* what stays to the end is placed from the top */
+    uint32_t frame;  /* what lives for more than 1 / frame of the steps is in it; 0: no frame */
     uint32_t end;    /* the last step */
     uint32_t *order; /* lifetimes in the order of placing */
     uint32_t *best_order;
@@ -146,9 +149,9 @@ static void sort_by_keys(placing *p, keyed *work) {
         p->order[i] = work[i].index;
 }
 
-enum { BY_DURATION, BY_BYTES, BY_AREA, BY_START, ORDERS, STAYING_FIRST };
+enum { BY_DURATION, BY_BYTES, BY_AREA, BY_START, ORDERS };
 
-static uint64_t key_of(const cairn_lifetime *life, int order, uint32_t end) {
+static uint64_t key_of(const cairn_lifetime *life, int order) {
     uint64_t duration = (uint64_t)life->last - life->first + 1, area;
     switch (order) {
     case BY_DURATION:
@@ -157,12 +160,48 @@ static uint64_t key_of(const cairn_lifetime *life, int order, uint32_t end) {
         return life->bytes;
     case BY_AREA:
         return crn_mul_u64(duration, life->bytes, &area) ? area : UINT64_MAX;
-    case STAYING_FIRST: /* of these the earliest, of the others the longest, then the largest */
-        return life->last == end ? UINT64_MAX - life->first
-                                 : duration << 32 | CRN_MIN(life->bytes >> 6, UINT32_MAX);
     default:
         return UINT32_MAX - life->first;
     }
+}
+
+/* ---- A frame ---- */
+
+/* Gradients stay to the end, and a tight plan fills the arena all the time: then what is left free
+ * between tensors that stay is lost. So these are placed from the top, without a gap, the earliest
+ * first. What else lives long is placed from below, the last to go first. Small ones are below all
+ * that: between large ones, each would keep apart what is left free by two of them.
+ *
+ *     offset |          g g    g: gradients, the first at the top
+ *            |      t   g g    t: what lives shortly
+ *            |  x x t x t g
+ *            |x x x x x x t    x: what is kept from the forward part, the first at the bottom
+ *            +--------------- step
+ */
+enum place { BETWEEN, ABOVE_SMALL, AT_BOTTOM, AT_TOP };
+
+static enum place place_of(const placing *p, const cairn_lifetime *life) {
+    if (p->frame == 0)
+        return BETWEEN;
+    if (life->last == p->end)
+        return AT_TOP;
+    if (p->frame == ENDS)
+        return BETWEEN;
+    if (life->bytes <= p->peak / SMALL)
+        return AT_BOTTOM;
+    return life->last - life->first > p->end / p->frame ? ABOVE_SMALL : BETWEEN;
+}
+
+/* Frame first, descending; what is between by duration, then by size. */
+static uint64_t frame_key(const placing *p, const cairn_lifetime *life) {
+    enum place place = place_of(p, life);
+    uint64_t least = (1u << 30) - 1, duration = (uint64_t)life->last - life->first;
+    uint64_t first = place == AT_TOP ? UINT32_MAX - life->first : duration, second = duration;
+    if (place == ABOVE_SMALL)
+        first = life->last;
+    if (place == BETWEEN)
+        second = life->bytes >> 6;
+    return (uint64_t)place << 62 | first << 30 | CRN_MIN(second, least);
 }
 
 /* ---- Placing ---- */
@@ -226,8 +265,9 @@ static void keep_best(placing *p, uint64_t arena) {
 static void queue_up(placing *p, const uint32_t *order) {
     for (uint32_t k = 0; k < p->count; k++) {
         const cairn_lifetime *life = &p->lifetimes[order[k]];
-        p->queue[k] = (waiting){life->bytes, life->first, life->last, order[k],
-                                p->two_ended && life->last == p->end};
+        enum place place = place_of(p, life);
+        p->queue[k] = (waiting){life->bytes, life->first,     life->last,
+                                order[k],    place == AT_TOP, place != BETWEEN && p->frame != ENDS};
     }
 }
 
@@ -281,12 +321,12 @@ static bool good_enough(const placing *p) {
 }
 
 /* The place in the queue of something that is live with what stands at place k: one of those before
- * it, drawn at random; k where there is none. It is the last of `draws`: with several, little is
- * placed again, and most of what fits already stays. */
+ * it that may be moved, drawn at random; k where there is none. It is the last of `draws`: with
+ * several, little is placed again, and most of what fits already stays. */
 static uint32_t draw_rival(const waiting *queue, uint32_t k, uint32_t draws, crn_rng *rng) {
     uint32_t first = queue[k].first, last = queue[k].last, count = 0, drawn = 0;
     for (const waiting *other = queue; other < queue + k; other++)
-        count += (other->first <= last) & (other->last >= first);
+        count += (other->first <= last) & (other->last >= first) & !other->framed;
     if (count == 0)
         return k;
     for (uint32_t i = 0; i < draws; i++) {
@@ -295,7 +335,7 @@ static uint32_t draw_rival(const waiting *queue, uint32_t k, uint32_t draws, crn
     }
     for (uint32_t later = count - drawn; later > 0;) { /* most often one of the last */
         k--;
-        later -= (queue[k].first <= last) & (queue[k].last >= first);
+        later -= (queue[k].first <= last) & (queue[k].last >= first) & !queue[k].framed;
     }
     return k;
 }
@@ -325,7 +365,7 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
         if (k == p->count) {
             for (uint32_t i = 0; i < p->count; i++)
                 p->order[i] = p->queue[i].index;
-            if (p->two_ended)
+            if (p->frame > 0)
                 keep_placed(p);
             else
                 place_all(p);
@@ -333,6 +373,8 @@ static void aim(placing *p, uint64_t target, uint64_t work, crn_rng *rng) {
         }
         uint32_t draws = rounds++ / PHASE % 2 == 0 ? LATE_DRAWS : 1;
         uint32_t to = draw_rival(p->queue, k, draws, rng);
+        if (to == k) /* the frame leaves no room for it */
+            return;
         waiting moved = p->queue[k];
         memmove(p->queue + to + 1, p->queue + to, (k - to) * sizeof moved);
         p->queue[to] = moved;
@@ -373,42 +415,61 @@ static void search_for_less(placing *p) {
         reached = aim_at(p, less[slow ? CRN_LENGTH(less) - 1 - i : i], WORK, &rng) || !slow;
 }
 
-/* Gradients stay to the end, and a tight plan fills the arena all the time: then what is left free
- * between tensors that stay is lost. So these are placed from the top, without a gap, the earliest
- * first, and everything else from below.
- *
- *     offset |          g g    g: gradients, the first at the top
- *            |      t   g g
- *            |  x x t x t g    t: what lives shortly
- *            |x x x x x x t    x: what is kept from the forward part, the first at the bottom
- *            +--------------- step
- */
-static void search_from_both_ends(placing *p, keyed *work) {
+static void aim_in_frame(placing *p, uint32_t frame, uint64_t target, uint64_t work,
+                         keyed *sorting) {
+    if (p->best <= target)
+        return;
+    p->frame = frame;
     for (uint32_t i = 0; i < p->count; i++)
-        p->keys[i] = key_of(&p->lifetimes[i], STAYING_FIRST, p->end);
-    sort_by_keys(p, work);
+        p->keys[i] = frame_key(p, &p->lifetimes[i]);
+    sort_by_keys(p, sorting);
     memcpy(p->start, p->order, p->count * sizeof *p->start);
-    p->two_ended = true;
     crn_rng rng = {0};
+    aim(p, target, work, &rng);
+}
+
+/* Aim at `target` bytes in frames of what lives for a fourth, or for an eighth, of the steps. */
+static bool aim_in_frames(placing *p, uint64_t target, uint64_t work, keyed *sorting) {
+    static const uint32_t frames[] = {4, 8};
+    for (uint32_t i = 0; i < CRN_LENGTH(frames); i++)
+        aim_in_frame(p, frames[i], target, work, sorting);
+    return p->best <= target;
+}
+
+/* Halve what is between the arena and the live peak, as often as it can be, in these frames or with
+ * `ends` only what stays at the top. */
+static void halve(placing *p, bool ends, uint64_t work, keyed *sorting) {
     for (uint64_t low = p->peak; p->best - low > CRN_MAX(p->peak / CLOSE, 2 * UNIT);) {
         uint64_t middle = (low + (p->best - low) / 2) & ~(uint64_t)(UNIT - 1);
-        aim(p, middle, PROMISE_WORK, &rng);
+        if (ends)
+            aim_in_frame(p, ENDS, middle, work, sorting);
+        else
+            aim_in_frames(p, middle, work, sorting);
         if (p->best > middle)
             low = middle;
     }
 }
 
-/* If the promised size can be reached, search for less; otherwise for more and more. */
-static void search(placing *p, keyed *work) {
+/* If the promised size can be reached, search for less; otherwise in frames. Where these do not
+ * reach it either, for more and more. */
+static void search(placing *p, keyed *sorting) {
+    uint64_t promise = crn_layout_promise(p->peak);
     crn_rng rng = {0};
     if (aim_at(p, PROMISE, p->count <= LARGE ? PROMISE_WORK : LARGE_WORK, &rng)) {
         search_for_less(p);
         return;
     }
+    halve(p, false, WORK, sorting);
+    if (p->best > promise && aim_in_frames(p, promise, PROMISE_WORK, sorting))
+        halve(p, false, PROMISE_WORK, sorting);
+    if (p->best <= promise)
+        return;
+    p->frame = 0;
+    memcpy(p->start, p->best_order, p->count * sizeof *p->start);
     rng = (crn_rng){0};
     for (uint32_t i = 0; i < CRN_LENGTH(more) && !good_enough(p); i++)
         aim_at(p, more[i], WORK, &rng);
-    search_from_both_ends(p, work);
+    halve(p, true, PROMISE_WORK, sorting);
 }
 
 static cairn_status place(placing *p, crn_arena *scratch) {
@@ -421,9 +482,11 @@ static cairn_status place(placing *p, crn_arena *scratch) {
     CRN_TAKE(scratch, p->queue, p->count);
     CRN_TAKE(scratch, p->offsets, p->count);
     CRN_TAKE(scratch, p->keys, p->count);
-    for (int order = 0; order < ORDERS && p->best > CRN_MAX(p->peak, p->enough); order++) {
+    for (int order = 0; order < ORDERS; order++) {
+        if (order > 0 && p->best <= CRN_MAX(p->peak, p->enough))
+            break;
         for (uint32_t i = 0; i < p->count; i++)
-            p->keys[i] = key_of(&p->lifetimes[i], order, p->end);
+            p->keys[i] = key_of(&p->lifetimes[i], order);
         sort_by_keys(p, work);
         CRN_TRY(place_ordered(p, order, scratch));
         if (order == BY_AREA)

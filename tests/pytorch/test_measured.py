@@ -1,9 +1,11 @@
 """The costs of mode "compiled": what is measured, under which load and in how much memory, and what other processes find."""
 
+import contextlib
 import os
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -168,6 +170,37 @@ class Load(unittest.TestCase):
         ops = [op.signature for op in planner.joint.ops if op.kind == "node"]
         self.assertEqual(set(found), set(ops))
         self.assertAlmostEqual(sum(found[s] for s in ops) / 7e6, 1, delta=0.01)
+
+    @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
+    @unittest.mock.patch.object(torch.cuda, "Event", Event)
+    def test_begin(self):
+        """What a graph takes to begin does not count: a short step is recorded several times."""
+        ran, planner = [], prepared("resnet")[2]
+
+        class Graph:
+            def replay(self):
+                time.sleep(1e-2 + 1e-3 * len(ran))
+
+            def reset(self):
+                ran.clear()
+        step = types.SimpleNamespace(run=lambda: ran.append(None))
+        with unittest.mock.patch.multiple(torch.cuda, CUDAGraph=Graph, graph=contextlib.nullcontext), \
+                unittest.mock.patch.object(_load._torch, "clear_cublas_workspaces"), \
+                unittest.mock.patch.object(_load, "SETTLE", 0):
+            self.assertGreater(_load._Step.recorded_ms(step, 1), 10)
+            self.assertLess(_load._Step.recorded_ms(step, 20), 4)
+        gm, asked = planner.joint.gm, []
+
+        def recorded(step, runs):
+            asked.append(runs)
+            return 7.0
+        with real_tensors(), unittest.mock.patch.object(_load._Step, "settle", lambda step: True), \
+                unittest.mock.patch.object(_load._Step, "recorded_ms", recorded):
+            signatures = [op.signature for op in planner.joint.ops if op.kind == "node"]
+            for each in (1, _load.RECORDED * 2 // len(signatures) // 7, _load.RECORDED):
+                alone = {signature: (each, 0) for signature in signatures}
+                _load.times_of(gm, _costs.signature_of, alone, torch.device("cpu"), True, None)
+        self.assertEqual(asked, [_load.RUNS, 4, 1])
 
     @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
     @unittest.mock.patch.object(torch.cuda, "Event", Event)

@@ -67,6 +67,18 @@ static void fill(step_arrays *s) {
     a->inplace = s->inplace;
 }
 
+/* All is within the arena, and what is live together does not overlap. */
+static void check_layout(const cairn_arrays_solution *solution) {
+    const cairn_lifetime *lives = solution->lifetimes;
+    for (uint32_t i = 0; i < solution->lifetime_count; i++) {
+        uint64_t from = solution->offsets[i], to = from + lives[i].bytes;
+        CHECK(to <= solution->arena_bytes);
+        for (uint32_t k = 0; k < i; k++)
+            CHECK(lives[k].last < lives[i].first || lives[i].last < lives[k].first ||
+                  solution->offsets[k] >= to || solution->offsets[k] + lives[k].bytes <= from);
+    }
+}
+
 static void test_one_call(void) {
     step_arrays s;
     fill(&s);
@@ -90,10 +102,9 @@ static void test_one_call(void) {
     CHECK(solution->arena_bytes >= solution->peak_bytes);
     CHECK_U64((uint64_t)solution->time_ns, 44);
     uint32_t found = 0;
-    for (uint32_t i = 0; i < solution->lifetime_count; i++) {
+    for (uint32_t i = 0; i < solution->lifetime_count; i++)
         found += solution->lifetimes[i].tensor == DW && solution->lifetimes[i].bytes == 1024;
-        CHECK(solution->offsets[i] + solution->lifetimes[i].bytes <= solution->arena_bytes);
-    }
+    check_layout(solution);
     CHECK_U64(found, 1);
 
     cairn_text text;
@@ -121,6 +132,8 @@ static void test_live_peak(void) {
     options.budget_bytes = 1408;
     CHECK_OK(create_and_solve(&s.arrays, "none", &options, &step, &solution, &err), &err);
     CHECK_U64(solution->peak_bytes, 1408);
+    CHECK(solution->arena_bytes >= 1408 && solution->arena_bytes < 2 * 1408);
+    check_layout(solution);
     cairn_arrays_solution_destroy(solution);
     options.budget_bytes = 1407;
     CHECK(cairn_arrays_step_solve(step, "none", &options, &solution, &err) == CAIRN_INFEASIBLE);

@@ -70,7 +70,10 @@ static void test_file(const char *name, uint64_t permille) {
 
 int main(void) {
     test_file("gpt_tight", 10);
-    test_file("llama_tight", 25);
-    test_file("vit_tight", 25);
+    test_file("llama_tight", 10);
+    test_file("vit_tight", 10);
+    test_file("gpt_full", 10);
+    test_file("gpt_moved", 10);
+    test_file("vit_full", 10);
     return check_result();
 }
