@@ -25,7 +25,7 @@ from ._write import Writer
 
 TRIES = 8  # plans for less or more memory, until arena and what is beside it fit closely
 CLOSES = 4  # plans of which a few copies may close the gaps
-EVERYTHING = 1 << 60  # bytes that suffice for all recomputations beside other kernels
+PLENTY = 1 << 60  # bytes that suffice for all recomputations beside other kernels
 SLACK = 256  # one part of so many of a budget may be left
 GAIN = 333  # one part of so many of a step's time is not searched for
 SMALLEST = 4  # plans at most of which the one with the smallest arena counts
@@ -35,10 +35,11 @@ LONG = 8  # steps that a tensor is alive, above which a copy of it into the aren
 LAUNCH = 2000  # nanoseconds of a copy, about, besides those of its bytes
 SEGMENT = 2 << 20  # the allocator's unit for large tensors on CUDA
 
-
 LARGE, GRADIENTS, SOME, ALL = 1, 2, 3, 4  # which results are copied into the arena
+BACKWARD, EVERYTHING = 1, 2  # which ops run in slices, of those that can
 # Options of layouts, with fewer and fewer bytes and more and more work.
-FORMS: tuple = {}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(tight=True)
+FORMS: tuple = ({}, dict(copies=LARGE), dict(copies=GRADIENTS), dict(copies=SOME), dict(sliced=BACKWARD),
+                dict(sliced=EVERYTHING))
 NONE_MOVED, SOME_MOVED, ALL_MOVED = 0, 1, 2  # of recomputations that can be moved to other kernels
 FEW = {2: 24, 3: 24, 4: 24, 6: 12, 8: 12, 12: 8}  # how often so many gradients are drawn, to be the only copies
 
@@ -52,15 +53,16 @@ class Layout:
     reserved for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is
     what libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
     copied into the arena; `copied` are those. `copies` says which: none, the gradients that the caller gets (large ones, or
-    all), or also what is alive for long, and then nothing else is put beside the arena. `tight`: all of them, and all ops
-    that can run in slices (_slices.py) do; `second` are their steps. Copies and slices take `slower_ns` longer, ops that
+    all), or also what is alive for long, and then nothing else is put beside the arena. `sliced`: all of them, and all ops
+    that can run in slices (_slices.py) do, or those of the backward part, which need several times the memory of others;
+    `second` are their steps. Copies and slices take `slower_ns` longer, ops that
     run again elsewhere than beside another kernel (_pairs.py) `apart_ns` longer than the solution says. `lost` is what the
     allocator has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
     `plain`, the layout without copies."""
 
-    def __init__(self, joint, solution, alignment, kept, lost=0, tight=False, copies=0, few=frozenset(), plain=None):
-        self.joint, self.solution, self.alignment, self.tight = joint, solution, alignment, tight
-        self.copies, self._few, self._plain, self._lost = ALL if tight else copies, few, plain, lost
+    def __init__(self, joint, solution, alignment, kept, lost=0, sliced=0, copies=0, few=frozenset(), plain=None):
+        self.joint, self.solution, self.alignment, self.sliced = joint, solution, alignment, sliced
+        self.copies, self._few, self._plain, self._lost = ALL if sliced else copies, few, plain, lost
         self.copied, self._kept = set(), kept
         self.second, self.slower_ns, self.apart_ns = set(solution.second), 0, 0
         self.returned = {s for n in joint.fwd_out if isinstance(n, torch.fx.Node) for s in joint.of_node[n]}
@@ -95,7 +97,7 @@ class Layout:
             if number in ran and op.again_ns is not None and before is not op.after:
                 self.apart_ns += op.time_ns - op.again_ns
             before = op
-            if self.tight and op.second is not None and i not in self.second:
+            if op.second is not None and i not in self.second and self.sliced > (not op.backward):
                 self.second.add(i)
                 self.slower_ns += op.second.time_ns - op.time_ns
             second = i in self.second
@@ -414,14 +416,17 @@ class ArenaPlanner(Planner):
         """A solution in a form: with recomputations beside other kernels, all or those for which `size` bytes suffice, and
         with a layout's options."""
         if moves:
-            solution = self._moved(solution, EVERYTHING if moves == ALL_MOVED else max(size, solution.peak))
+            solution = self._moved(solution, PLENTY if moves == ALL_MOVED else max(size, solution.peak))
         return self._laid(solution, **options)
 
     def _moved(self, solution, size):
-        """A solution with recomputations beside other kernels that need at most `size` bytes."""
-        if size not in solution.moved:
-            solution.moved[size] = _later.beside(self.joint, self.step, self.machine, solution, size)
-        return solution.moved[size]
+        """A solution with recomputations beside other kernels that need at most `size` bytes: all, if these suffice."""
+        for most in (PLENTY, size):
+            if most not in solution.moved:
+                solution.moved[most] = _later.beside(self.joint, self.step, self.machine, solution, most)
+            if solution.moved[most].peak <= size:
+                break
+        return solution.moved[most]
 
     def needs(self, solution):
         return self._laid(solution).needs
@@ -503,7 +508,7 @@ class ArenaPlanner(Planner):
 
     def _close(self, size, best):
         """The first plan, for less and less memory, whose gaps a few copies close, or the best one."""
-        target = size
+        target, slack = size, max(size // SLACK, self.alignment)
         for _ in range(CLOSES):
             try:
                 solution = self._solved(target)
@@ -518,7 +523,7 @@ class ArenaPlanner(Planner):
             if few is not None:
                 laid = self._laid(laid.solution, few=few, plain=laid.layout)
                 return laid if best is None or laid.time_ns < best.time_ns else best
-            target = solution.peak - max(least - size, size // SLACK)
+            target = solution.peak - max(least - size, slack)
         return best
 
     def _search(self, size, moves, options, best, missed):
@@ -541,10 +546,12 @@ class ArenaPlanner(Planner):
                 else:
                     missed.append(laid.least)
                     high = min(target, solution.peak)
-                target = solution.peak - (laid.least - size)
-            if high - low <= slack or found and size - best.needs <= slack:
+                target = (solution.peak - (laid.least - size)) // slack * slack  # so that forms share plans
+            if found and min(high - low, size - best.needs) <= slack or high - low <= 1:
                 break
-            if not low < target < high:  # what fits nowhere else fits with the smallest plan
+            if not found and high - low <= slack:
+                target = low + 1  # what fits nowhere else fits with the smallest plan
+            elif not low < target < high:
                 target = low + 1 if not found and low == self._too_little > 0 else (low + high) // 2
         return best
 

@@ -49,7 +49,7 @@ class Arena(unittest.TestCase):
     def test_copies(self):
         """Results of ops that allocate, copied into the arena: equal bits, and everything fits."""
         model, inputs, planner, expected = prepared("gpt")
-        copying = functools.partial(_arena.Layout, tight=True)
+        copying = functools.partial(_arena.Layout, sliced=_arena.EVERYTHING)
         with unittest.mock.patch.object(_arena, "Layout", copying), arenas() as found, \
                 unittest.mock.patch.object(_slices, "second_of", lambda op, table: None):
             backend, mine = cairn.backend(budgets(planner, 3)[1], **self.OPTIONS), copy.deepcopy(model)

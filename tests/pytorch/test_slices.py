@@ -111,7 +111,7 @@ class Steps(unittest.TestCase):
         expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=2)
         backend = cairn.backend(arena=True, **MODE)
         with_cairn(model, inputs, backend, steps=1)
-        planner, layout = backend.planners[0], functools.partial(_arena.Layout, tight=True)
+        planner, layout = backend.planners[0], functools.partial(_arena.Layout, sliced=_arena.EVERYTHING)
         self.assertEqual(backend.plans[0].layout.second, set())
         with mock.patch.object(_arena, "Layout", layout):
             backend = cairn.backend(arena=True, **MODE)
@@ -135,6 +135,19 @@ class Steps(unittest.TestCase):
         for i in plan.layout.second:
             self.assertLess(plan.layout._taken()[i], whole._taken()[i])
 
+    def test_backward(self):
+        """Or only the backward part of attention runs in slices, which takes most of the memory."""
+        model, inputs = made()
+        expected = with_cairn(model, inputs, cairn.backend(**MODE), steps=2)
+        with mock.patch.object(_arena, "Layout", functools.partial(_arena.Layout, sliced=_arena.BACKWARD)):
+            backend = cairn.backend(arena=True, **MODE)
+            self.assertTrue(same(expected, with_cairn(model, inputs, backend, steps=2)))
+        plan = backend.plans[0]
+        in_slices = [plan.joint.ops[plan.steps[i][1]] for i in plan.layout.second]
+        self.assertEqual([op.backward for op in in_slices], [True] * 3)
+        self.assertEqual(plan.layout.slower_ns - sum(op.second.time_ns - op.time_ns for op in in_slices),
+                         sum(plan.layout._copy_ns(plan.layout.placed[key][0]) for key in plan.layout.copied))
+
     def test_slow_slices(self):
         """In an arena that is not the smallest: a plan without slices is used if those take long, even if a plan with more
         memory would fit with them."""
@@ -148,9 +161,9 @@ class Steps(unittest.TestCase):
             planner = _backend.planner_of(model, inputs, _backend.Options(arena=True, **MODE))
             most, least = planner.none().peak, planner.smallest()[0]
             layouts = [planner.within(least + (most - least) * share // 8).layout for share in range(1, 8)]
-        self.assertTrue(planner._tightest.layout.tight)
-        self.assertFalse(layouts[-1].tight)
-        self.assertLessEqual(sum(layout.tight for layout in layouts), 4)
+        self.assertTrue(planner._tightest.layout.sliced)
+        self.assertFalse(layouts[-1].sliced)
+        self.assertLessEqual(sum(layout.sliced > 0 for layout in layouts), 4)
 
     def test_plan_chooses(self):
         """Without an arena: where the workspace is what does not fit."""
