@@ -28,7 +28,7 @@
 #define WORK 10000000u     /* for another size, in a frame, and where the search is to be short */
 #define WHOLE_ROUNDS 1000u /* and for any size: how often all may be placed */
 #define CLOSE 500u         /* the search in a frame is as exact as this share of the peak */
-#define UNIT 4096u         /* of its sizes, so that what is placed from the top is aligned */
+#define UNIT 4096u         /* of its sizes */
 #define SMALL 4096u        /* of the peak: up to this share something is small */
 #define ENDS 1u            /* the frame is what stays to the end, and may be moved too */
 #define PHASE 512u         /* rounds with late rivals, then as many with any */
@@ -417,7 +417,7 @@ static void search_for_less(placing *p) {
 
 static void aim_in_frame(placing *p, uint32_t frame, uint64_t target, uint64_t work,
                          keyed *sorting) {
-    if (p->best <= target)
+    if (p->best <= target || target < p->peak)
         return;
     p->frame = frame;
     for (uint32_t i = 0; i < p->count; i++)
@@ -426,6 +426,11 @@ static void aim_in_frame(placing *p, uint32_t frame, uint64_t target, uint64_t w
     memcpy(p->start, p->order, p->count * sizeof *p->start);
     crn_rng rng = {0};
     aim(p, target, work, &rng);
+}
+
+/* What is placed from the top of such a size is aligned. */
+static uint64_t aligned(uint64_t size) {
+    return size & ~(uint64_t)(UNIT - 1);
 }
 
 /* Aim at `target` bytes in frames of what lives for a fourth, or for an eighth, of the steps. */
@@ -440,7 +445,7 @@ static bool aim_in_frames(placing *p, uint64_t target, uint64_t work, keyed *sor
  * `ends` only what stays at the top. */
 static void halve(placing *p, bool ends, uint64_t work, keyed *sorting) {
     for (uint64_t low = p->peak; p->best - low > CRN_MAX(p->peak / CLOSE, 2 * UNIT);) {
-        uint64_t middle = (low + (p->best - low) / 2) & ~(uint64_t)(UNIT - 1);
+        uint64_t middle = aligned(low + (p->best - low) / 2);
         if (ends)
             aim_in_frame(p, ENDS, middle, work, sorting);
         else
@@ -460,7 +465,7 @@ static void search(placing *p, keyed *sorting) {
         return;
     }
     halve(p, false, WORK, sorting);
-    if (p->best > promise && aim_in_frames(p, promise, PROMISE_WORK, sorting))
+    if (p->best > promise && aim_in_frames(p, aligned(promise), PROMISE_WORK, sorting))
         halve(p, false, PROMISE_WORK, sorting);
     if (p->best <= promise)
         return;
