@@ -53,12 +53,11 @@ class Layout:
     reserved for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is
     what libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
     copied into the arena; `copied` are those. `copies` says which: none, the gradients that the caller gets (large ones, or
-    all), or also what is alive for long, and then nothing else is put beside the arena. `sliced`: all of them, and all ops
-    that can run in slices (_slices.py) do, or those of the backward part, which need several times the memory of others;
-    `second` are their steps. Copies and slices take `slower_ns` longer, ops that
-    run again elsewhere than beside another kernel (_pairs.py) `apart_ns` longer than the solution says. `lost` is what the
-    allocator has lost before the step, less what it may. `few`: only these gradients are copied; all else is where it is in
-    `plain`, the layout without copies."""
+    all), or also what is alive for long, and then nothing else is put beside the arena. `sliced`: all of them are copied, and
+    ops that can run in slices (_slices.py) do: all, or those of the backward part, which need several times the memory of the
+    others. `second` are their steps. Copies and slices take `slower_ns` longer than the solution says, ops that run again
+    elsewhere than beside another kernel (_pairs.py) `apart_ns`. `lost` is what the allocator has lost before the step, less
+    what it may. `few`: only these gradients are copied; all else is where it is in `plain`, the layout without copies."""
 
     def __init__(self, joint, solution, alignment, kept, lost=0, sliced=0, copies=0, few=frozenset(), plain=None):
         self.joint, self.solution, self.alignment, self.sliced = joint, solution, alignment, sliced
@@ -420,7 +419,7 @@ class ArenaPlanner(Planner):
         return self._laid(solution, **options)
 
     def _moved(self, solution, size):
-        """A solution with recomputations beside other kernels that need at most `size` bytes: all, if these suffice."""
+        """A solution with recomputations beside other kernels: all if `size` bytes suffice, or else those that need no more."""
         for most in (PLENTY, size):
             if most not in solution.moved:
                 solution.moved[most] = _later.beside(self.joint, self.step, self.machine, solution, most)

@@ -192,16 +192,17 @@ static enum place place_of(const placing *p, const cairn_lifetime *life) {
     return life->last - life->first > p->end / p->frame ? ABOVE_SMALL : BETWEEN;
 }
 
-/* Frame first, descending; what is between by duration, then by size. */
+/* By this the order descends: first what is at the top, then at the bottom, then above that, and
+ * last what is between, by duration and size. */
 static uint64_t frame_key(const placing *p, const cairn_lifetime *life) {
     enum place place = place_of(p, life);
-    uint64_t least = (1u << 30) - 1, duration = (uint64_t)life->last - life->first;
+    uint64_t most = (1u << 30) - 1, duration = (uint64_t)life->last - life->first;
     uint64_t first = place == AT_TOP ? UINT32_MAX - life->first : duration, second = duration;
     if (place == ABOVE_SMALL)
         first = life->last;
     if (place == BETWEEN)
         second = life->bytes >> 6;
-    return (uint64_t)place << 62 | first << 30 | CRN_MIN(second, least);
+    return (uint64_t)place << 62 | first << 30 | CRN_MIN(second, most);
 }
 
 /* ---- Placing ---- */

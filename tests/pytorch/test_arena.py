@@ -109,6 +109,21 @@ class Exact(unittest.TestCase):
             return plan.layout.copies
         self.assertEqual((copies(1 << 40) > 0, copies(0) > 0), (False, True))
 
+    def test_only_smallest(self):
+        """Where only the smallest plan fits, its distance from the best is known."""
+        first = prepared("gpt")[2]
+        planner = _backend.planner_for(first.joint, first.options)
+
+        def search(planner, size, moves, options, best, missed):
+            missed.append(size + 1)
+            return best
+        budget = planner.smallest()[0]
+        with mock.patch.multiple(_arena.ArenaPlanner, _search=search, _close=lambda planner, size, best: best):
+            plan = planner.within(budget)
+        self.assertEqual(plan.peak, planner._tightest.peak)
+        self.assertEqual(plan.bound_ns, planner._solved(budget).bound_ns)
+        self.assertGreater(plan.gap, 0)
+
     def test_gradients_in_arena(self):
         """Matrix products write their gradients into the arena."""
         model, inputs, planner, _ = prepared("gpt")
