@@ -78,8 +78,7 @@ typedef struct cairn_arrays_solution {
     const uint64_t *step_bytes; /* live during a run, after any other step */
     uint32_t lifetime_count;
     const cairn_lifetime *lifetimes;
-    const uint64_t
-        *offsets; /* per lifetime, in one arena; with live_peak a larger one, found quickly */
+    const uint64_t *offsets; /* per lifetime, in one arena; with live_peak found quickly */
     uint64_t peak_bytes, arena_bytes;
     int64_t time_ns;
     int64_t lower_bound_ns; /* no plan within the budget takes less; 0: the solver knows none */

@@ -53,11 +53,12 @@ class Layout:
     reserved for that, `small` those of them that are a small tensor, and `taken` what the allocator takes for all. `kept` is
     what libraries keep, by name; before the steps in `cleared` it is freed. Results of ops that insist on allocating may be
     copied into the arena; `copied` are those. `copies` says which: none, the gradients that the caller gets (large ones, or
-    all), or also what is alive for long, and then nothing else is put beside the arena. `sliced`: all of them are copied, and
-    ops that can run in slices (_slices.py) do: all, or those of the backward part, which need several times the memory of the
-    others. `second` are their steps. Copies and slices take `slower_ns` longer than the solution says, ops that run again
-    elsewhere than beside another kernel (_pairs.py) `apart_ns`. `lost` is what the allocator has lost before the step, less
-    what it may. `few`: only these gradients are copied; all else is where it is in `plain`, the layout without copies."""
+    all), or also what is alive for long, and then nothing else is put beside the arena. `sliced`: all of them are copied,
+    and ops that can run in slices (_slices.py) do: all, or those of the backward part, which need several times the memory
+    of the others. `second` are their steps. Copies and slices take `slower_ns` longer than the solution says, ops that run
+    again elsewhere than beside another kernel (_pairs.py) `apart_ns`. `lost` is what the allocator has lost before the
+    step, less what it may. `few`: only these gradients are copied; all else is where it is in `plain`, the layout without
+    copies."""
 
     def __init__(self, joint, solution, alignment, kept, lost=0, sliced=0, copies=0, few=frozenset(), plain=None):
         self.joint, self.solution, self.alignment, self.sliced = joint, solution, alignment, sliced
@@ -344,9 +345,9 @@ def _profile(lives, steps):
 class _TooTight(lib.Failure):
     """The step fits, but not with its tensors in an arena."""
 
-    def __init__(self, smallest, bound_ns):
+    def __init__(self, bound_ns):
         Exception.__init__(self, "no plan was found whose arena fits")
-        self.status, self.name, self.smallest_budget, self.bound_ns = lib.INFEASIBLE, "arena", smallest, bound_ns
+        self.status, self.bound_ns = lib.INFEASIBLE, bound_ns
 
 
 class Laid:
@@ -419,7 +420,7 @@ class ArenaPlanner(Planner):
         return self._laid(solution, **options)
 
     def _moved(self, solution, size):
-        """A solution with recomputations beside other kernels: all if `size` bytes suffice, or else those that need no more."""
+        """A solution with recomputations beside other kernels: all if `size` bytes suffice, else those that need no more."""
         for most in (PLENTY, size):
             if most not in solution.moved:
                 solution.moved[most] = _later.beside(self.joint, self.step, self.machine, solution, most)
@@ -492,16 +493,16 @@ class ArenaPlanner(Planner):
     def _solve(self, size):
         """The fastest plan found whose arena and what is beside it fit into `size`. With more copies and slices, or fewer
         recomputations moved, a plan takes longer, but may need less memory, so that a faster one fits."""
-        first, best, missed = self._solved(size), None, []
+        first, best = self._solved(size), None
         for options in FORMS:
             if best is not None and not _gains(self._formed(first, size, ALL_MOVED, options), best):
                 break
             for moves in (ALL_MOVED, SOME_MOVED, NONE_MOVED):
-                best = self._search(size, moves, options, best, missed)
+                best = self._search(size, moves, options, best)
             if not options:
                 best = self._close(size, best)
         if best is None:
-            raise _TooTight(min(missed), first.bound_ns)
+            raise _TooTight(first.bound_ns)
         best.bound_ns = first.bound_ns  # of all plans that may be used
         return best
 
@@ -525,10 +526,9 @@ class ArenaPlanner(Planner):
             target = solution.peak - max(least - size, slack)
         return best
 
-    def _search(self, size, moves, options, best, missed):
+    def _search(self, size, moves, options, best):
         """The fastest plan found that fits in a form, or the `best` one so far. How much of the memory the plan itself may
-        use is searched for, above what a refusal has named as too little, until little memory or time is left to gain.
-        `missed` gets what plans need that do not fit."""
+        use is searched for, above what a refusal has named as too little, until little memory or time is left to gain."""
         low, high, target, slack, found = self._too_little, size, size, max(size // SLACK, self.alignment), False
         for _ in range(TRIES):
             try:
@@ -543,7 +543,6 @@ class ArenaPlanner(Planner):
                 if laid.fits(size):
                     best, found, low = laid, True, target
                 else:
-                    missed.append(laid.least)
                     high = min(target, solution.peak)
                 target = (solution.peak - (laid.least - size)) // slack * slack  # so that forms share plans
             if found and min(high - low, size - best.needs) <= slack or high - low <= 1:

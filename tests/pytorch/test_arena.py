@@ -113,12 +113,8 @@ class Exact(unittest.TestCase):
         """Where only the smallest plan fits, its distance from the best is known."""
         first = prepared("gpt")[2]
         planner = _backend.planner_for(first.joint, first.options)
-
-        def search(planner, size, moves, options, best, missed):
-            missed.append(size + 1)
-            return best
-        budget = planner.smallest()[0]
-        with mock.patch.multiple(_arena.ArenaPlanner, _search=search, _close=lambda planner, size, best: best):
+        budget, nothing = planner.smallest()[0], lambda *given: None
+        with mock.patch.multiple(_arena.ArenaPlanner, _search=nothing, _close=nothing):
             plan = planner.within(budget)
         self.assertEqual(plan.peak, planner._tightest.peak)
         self.assertEqual(plan.bound_ns, planner._solved(budget).bound_ns)
