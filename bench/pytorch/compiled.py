@@ -13,6 +13,7 @@ Rows, one JSON line each as soon as it is known, all of one run; steps are recor
   cairn none      mode "compiled" without a budget; `cairn plain none` without an arena too
   cairn smallest  in the smallest budget
   cairn half      half way between `smallest` and `none`
+  cairn half parked  in the same memory, where tensors may also be parked in the host's (offload=True)
   cairn same      in the memory of `checkpoint`
   cairn knob      in the memory of each `knob`
   cairn whole     `none` again with the loss at once, of language models
@@ -346,7 +347,7 @@ def bits_of_budgets(args):
     bench.torch.use_deterministic_algorithms(True)
     steps = Replays(bench, cairn_alone(args))
     planner = steps.planner
-    expected, most, least = steps.bits(planner.none()), planner.none_peak(), planner.smallest()[0]
+    expected, most, least = steps.bits(planner.none()), planner.enough(), planner.smallest()[0]
     for i in range(BUDGETS):
         plan = planner.within(least + (most - least) * i // BUDGETS)
         found = steps.bits(plan)
@@ -426,7 +427,7 @@ class Points:
     def _run(self, name, budget, arena, cap):
         bench, torch, extra = self.bench, self.bench.torch, self._extra()
         backend = self.cairn.backend(None if budget is None else budget + extra, mode="compiled", cudagraphs=True, arena=arena,
-                                     total=bench.cuda, chunks=self.args.chunks)
+                                     total=bench.cuda, chunks=self.args.chunks, offload=bench.cuda and "parked" in name)
         call = torch.compile(bench.model, backend=backend, fullgraph=True, dynamic=False)
         first = bench.first(call)
         bits = bench.bits(call)
@@ -447,7 +448,7 @@ class Points:
                           largest_beside=largest_beside(plan))
         say(network=self.args.network, row=name, budget=budget, cap=cap, ms=milliseconds, queued_ms=queued, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
-            bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, extra=extra, differing=differing, of=len(bits),
+            bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, offloads=plan.offloads, extra=extra, differing=differing, of=len(bits),
             bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
             seconds={k: round(v, 2) for k, v in plan.seconds.items()})
         if hasattr(replay, "graph"):
@@ -495,7 +496,7 @@ class Points:
         """The points that are wanted, those last that wait for another process."""
         def peak_of(job):
             return int(wait_for(self.args, f"peak.{self.args.network}.{job}", PATIENCE) or 0)
-        points = {"half": lambda: (most + least) // 2,
+        points = {**dict.fromkeys(("half", "half parked"), lambda: (most + least) // 2),
                   "same": lambda: peak_of("checkpoint") if self.bench.cuda else (most + 2 * least) // 3,
                   **{f"knob {share}": lambda share=share: peak_of(f"knob{share}") for share in KNOBS},
                   "smallest": lambda: least}
@@ -612,7 +613,7 @@ class Run:
 
     def points_of(self, network):
         """The points of a network that are wanted and not in the log."""
-        names = ["half", "same", *(f"knob {share}" for share in KNOBS), "smallest"]
+        names = ["half", "half parked", "same", *(f"knob {share}" for share in KNOBS), "smallest"]
         return [name for name in names if name.split()[0] in (self.args.points or name.split()[0]).split(",")
                 and self.find(network, f"cairn {name}") is None]
 

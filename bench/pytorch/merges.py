@@ -64,7 +64,7 @@ def compare(name, args):
         print(json.dumps(dict(network=name, without=left_out, kernels=len(ops), asked=len(asked), divided=sum(asked),
                               extra=len(_compiled._kernels) - len({op.node.target for op in ops}),
                               kernel_ms=round(sum(op.time_ns for op in ops) / 1e6, 3),
-                              step_ms=round(planner.none().time_ns / 1e6, 3), peak_mib=planner.none_peak() >> 20,
+                              step_ms=round(planner.none().time_ns / 1e6, 3), peak_mib=planner.none().peak >> 20,
                               smallest_mib=round(planner.smallest()[0] / 2**20, 1))), flush=True)
 
 

@@ -93,7 +93,7 @@ def fits(model: Model, inputs: Inputs, budget: Size, *, shapes: Sequence[Inputs]
     backend()."""
     options = from_call(locals())
     planners = [planner_of(model, given, options) for given in (inputs, *shapes)]
-    most = max(planner.none_peak() for planner in planners)
+    most = max(planner.enough() for planner in planners)
     plans, refusals = [], []
     for planner in planners:
         try:

@@ -223,7 +223,7 @@ class Backend:
         elif budget is not None and self.steps.several:
             plan = _distributed.plan(planner, planner.smallest()[0])
         else:
-            self._most = max(self._most, planner.none_peak())  # a share is one of the largest shape
+            self._most = max(self._most, planner.enough())  # a share is one of the largest shape
             if self.plans:  # the largest shape may be one of this graph
                 planner.offer(max(self.plans, key=lambda plan: plan.peak).text())
             size = None if budget is None else planner.budget_bytes(budget, self._most)

@@ -99,7 +99,7 @@ class Planner:
         self.seconds["load"] = self.table.loading
         self.seconds["measure"] = time.perf_counter() - start + self.table.learning - self.table.loading
         self.step = self._make_step()
-        self._none_peak = None
+        self._enough = None
         self._tightest = self._tightest_op = None
         self._found = []
 
@@ -120,10 +120,11 @@ class Planner:
         """The plan that recomputes nothing."""
         return self._wrap(self.step.solve("none"), "none", None, 0.0)
 
-    def none_peak(self):
-        if self._none_peak is None:
-            self._none_peak = self.none().peak
-        return self._none_peak
+    def enough(self):
+        """The smallest budget in which nothing is recomputed."""
+        if self._enough is None:
+            self._enough = self.needs(self.step.solve("none"))
+        return self._enough
 
     def needs(self, solution):
         """The smallest budget in which a solution may be used."""
@@ -172,7 +173,7 @@ class Planner:
         """A budget in the user's form as bytes for a plan; a share is one of `most`, or of what the step needs."""
         whole = None
         if _sizes.is_share(budget):
-            whole = (self.none_peak() if most is None else most) + self.beside()
+            whole = (self.enough() if most is None else most) + self.beside()
         return _sizes.parse(budget, whole) - self.beside()
 
     def beside(self):

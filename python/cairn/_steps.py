@@ -434,7 +434,7 @@ def _backward_of(results):
 
 def _plans(planner):
     """The texts of plans from the smallest to the one that recomputes nothing."""
-    smallest, most = planner.smallest()[0], planner.none_peak()
+    smallest, most = planner.smallest()[0], planner.enough()
     sizes = sorted({smallest + (most - smallest) * i // POINTS for i in range(POINTS)})
     return [planner.within(size).text() for size in sizes] + [planner.none().text()]
 

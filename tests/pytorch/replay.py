@@ -83,7 +83,7 @@ class Captured:
         of eight cases one in an arena."""
         planner = self.backend.planners[0]
         if rng.random() < 0.33:
-            smallest, most = planner.smallest()[0], planner.none_peak()
+            smallest, most = planner.smallest()[0], planner.enough()
             if smallest < most:
                 yield planner.within(rng.choice((smallest, smallest, rng.randint(smallest, most))))
         runs, _ = random_runs(self.joint, rng, rng.choice((0.1, 0.4)))

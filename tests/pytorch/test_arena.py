@@ -80,7 +80,7 @@ class Exact(unittest.TestCase):
         with mock.patch.object(_library.Step, "solve", autospec=True, side_effect=solve) as counted:
             least = planner.smallest()[0]
             self.assertLessEqual(counted.call_count, 1 + _arena.SMALLEST)
-        for budget in (least, (least + planner.none_peak()) // 2):
+        for budget in (least, (least + planner.enough()) // 2):
             plan = _backend.planner_for(first.joint, first.options).within(budget)
             self.assertLessEqual(plan.peak, budget)
             if plan.bound_ns:  # no plan was made for another budget
@@ -89,7 +89,7 @@ class Exact(unittest.TestCase):
     def test_slow_copies(self):
         """Copies avoid gaps of the allocator. Where they take long, a plan for less memory without copies is used."""
         _, _, first, _ = prepared("gpt")
-        budget = (first.smallest()[0] + first.none_peak()) // 2
+        budget = (first.smallest()[0] + first.enough()) // 2
 
         def copies(nanoseconds):
             class Gaps(_arena.Layout):

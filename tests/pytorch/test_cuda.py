@@ -34,9 +34,10 @@ def deterministic():
     torch.backends.cudnn.deterministic = True
 
 
-def on_device(name):
+def on_device(name, times=1):
+    """A small network and its inputs, so many times one after the other."""
     model, inputs = make(name)
-    return model.cuda(), tuple(x.cuda() for x in inputs)
+    return model.cuda(), tuple(x.cuda().repeat(times, *[1] * (x.dim() - 1)) for x in inputs)
 
 
 def allocated(model, step):
@@ -65,7 +66,7 @@ class Cuda(unittest.TestCase):
 
     def budgets(self, model, inputs, **options):
         planner = _backend.planner_of(model, inputs, _backend.Options(**options))
-        smallest, most = planner.smallest()[0] + planner.reserve, planner.none().peak + planner.reserve
+        smallest, most = planner.smallest()[0] + planner.reserve, planner.enough() + planner.reserve
         return most, (most + smallest) // 2, smallest
 
     def expected(self, model, inputs):
@@ -138,9 +139,9 @@ class Cuda(unittest.TestCase):
                     if algorithm != "auto" or budget == parked:
                         self.assertGreater(plan.offloads, 0)
 
-    def recorded(self, name, budget, **options):
+    def recorded(self, name, budget, times=1, **options):
         """Losses and gradients of a recorded step and of the same step unrecorded, over the same random numbers."""
-        model, inputs = on_device(name)
+        model, inputs = on_device(name, times)
         found = []
         for record in (True, False):
             mine = copy.deepcopy(model)
@@ -174,18 +175,20 @@ class Cuda(unittest.TestCase):
                 self.assertNotEqual(float(one[0][0][0]), float(one[0][1][0]))
 
     def test_recorded_offload(self):
-        """Copies inside a CUDA graph, in both modes."""
+        """Copies inside a CUDA graph, in both modes. An arena is large beside the allocator's unit."""
         for name, mode in itertools.product(("gpt", "resnet18"), ({}, dict(mode="compiled", arena=True))):
-            model, inputs = on_device(name)
+            times = 32 if mode else 1
+            model, inputs = on_device(name, times)
             options = dict(cudagraphs=True, offload=True, **mode)
             middle = self.budgets(model, inputs, algorithm="offload-best", **options)[1]
             smallest = self.budgets(model, inputs, **options)[2]
             for budget, algorithm in ((middle, "offload-best"), (smallest, "auto")):
-                (one, other), plan = self.recorded(name, budget, offload=True, algorithm=algorithm, **mode)
+                (one, other), plan = self.recorded(name, budget, times, offload=True, algorithm=algorithm, **mode)
                 print(json.dumps(dict(recorded_offload=name, algorithm=algorithm, offloads=plan.offloads,
                                       same=same(one, other), **mode)), flush=True)
                 self.assertTrue(same(one, other))
-                self.assertGreater(plan.offloads, 0)
+                if not mode or algorithm == "offload-best":  # elsewhere recomputing may be faster
+                    self.assertGreater(plan.offloads, 0)
 
 
 @unittest.skipUnless(torch.cuda.is_available(), "no GPU")

@@ -361,7 +361,7 @@ class Pairs(unittest.TestCase):
         planner = planner_of(model, inputs, arena=True)
         again = [op for op in planner.joint.ops if op.again_ns is not None]
         self.assertTrue(all(op.after.backward and op.again_ns < op.time_ns for op in again))
-        most, least = planner.none_peak(), planner.smallest()[0]
+        most, least = planner.enough(), planner.smallest()[0]
         for budget in (least + (most - least) * share // 10 for share in (7, 4)):
             found, count = self.gradients(model, inputs, budget, True)
             self.assertTrue(same(found, expected))
@@ -406,7 +406,7 @@ class Pairs(unittest.TestCase):
             self.check_beside(model, inputs, 3)
             planner = planner_of(model, inputs, arena=True)
             for share in (3, 5, 7):
-                solution = planner.step.solve("auto", planner.none_peak() * share // 10)
+                solution = planner.step.solve("auto", planner.enough() * share // 10)
                 moved = _later.beside(planner.joint, planner.step, None, solution, solution.peak)
                 self.assertIsNot(moved, solution)
                 self.assertLessEqual(moved.peak, solution.peak)
@@ -422,11 +422,11 @@ class Pairs(unittest.TestCase):
                 self.check_beside(model, inputs, 1)
                 planner = planner_of(model, inputs, arena=True)
                 for share in (6, 7, 8):
-                    solution = planner.step.solve("auto", planner.none_peak() * share // 10)
+                    solution = planner.step.solve("auto", planner.enough() * share // 10)
                     moves = _later._moves(planner.joint, solution.steps)
                     self.assertTrue(moves)
                     self.assertTrue(all(len(move.freed) == isinstance(act, torch.nn.Tanh) for move in moves))
-                    moved = _later.beside(planner.joint, planner.step, None, solution, planner.none_peak())
+                    moved = _later.beside(planner.joint, planner.step, None, solution, planner.enough())
                     self.assertIsNot(moved, solution)
                     self.assertEqual(moved.time_ns, solution.time_ns)
                     self.assertIs(_later.beside(planner.joint, planner.step, None, solution, 1), solution)
@@ -438,7 +438,7 @@ class Pairs(unittest.TestCase):
         model, inputs = Gated(torch.nn.Tanh()).to(DEVICE), (torch.randn(512, 32).to(DEVICE),)
         with self.always():
             planner = planner_of(model, inputs, arena=True)
-        size = planner.none_peak() * 8 // 10
+        size = planner.enough() * 8 // 10
 
         def planned(room):
             class Larger(_arena.Layout):

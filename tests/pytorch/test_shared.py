@@ -87,7 +87,7 @@ class Steps(unittest.TestCase):
             planner = planner_of(model, inputs)
             self.assertTrue(all(heads_of(op) == {SHARED} for op in attentions(planner)))
             self.assertEqual(len(attentions(planner)), 4)
-            least, most = planner.smallest()[0], planner.none_peak()
+            least, most = planner.smallest()[0], planner.enough()
             for arena in (False, True):
                 for share in (0, 1, 2):
                     budget = least + (most - least) * share // 3 + planner.reserve
@@ -107,7 +107,7 @@ class Steps(unittest.TestCase):
         with fixed_times(), mock.patch.object(_shared, "GAIN", 0.0):
             copied = planner_of(model, inputs)
         self.assertTrue(all(heads_of(op) == {HEADS} for op in attentions(copied)))
-        self.assertLess(shared.none_peak(), copied.none_peak())
+        self.assertLess(shared.enough(), copied.enough())
         self.assertLess(shared.smallest()[0], copied.smallest()[0])
         self.assertTrue(all(op.second is not None for op in attentions(shared)))
 
