@@ -27,7 +27,7 @@ cd tests/pytorch
 "$python" run_all.py "${JOBS:-2}" ${CAIRN_PYTORCH_TESTS:- \
     test_exact:resnet50 test_ops test_programs test_processes test_compiled:Steps \
     test_exact:resnet18 test_models test_compiled:Features test_compiled_arena test_arena \
-    test_slices test_measured test_groups test_merges test_forms test_captures \
+    test_slices test_measured test_memsets test_groups test_merges test_forms test_captures \
     test_rows test_shared test_recipes test_first_call \
     test_trainer:Same test_trainer:Homes test_trainer:FirstCall test_trainer:Refused test_regions \
     test_strangers test_norms test_numbers test_results test_scripts test_features:Training \

@@ -448,7 +448,8 @@ class Points:
                           largest_beside=largest_beside(plan))
         say(network=self.args.network, row=name, budget=budget, cap=cap, ms=milliseconds, queued_ms=queued, **memory,
             predicted=plan.peak + plan.reserve + bench.before + extra, predicted_ms=round(plan.time_ns / 1e6, 3), gap=plan.gap,
-            bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns, offloads=plan.offloads, extra=extra, differing=differing, of=len(bits),
+            bound_ms=round((plan.bound_ns or 0) / 1e6, 3), reruns=plan.reruns,
+            offloads=plan.offloads, extra=extra, differing=differing, of=len(bits),
             bits=hashlib.sha256("".join(bits).encode()).hexdigest()[:12], first_s=first,
             seconds={k: round(v, 2) for k, v in plan.seconds.items()})
         if hasattr(replay, "graph"):

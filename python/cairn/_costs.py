@@ -42,6 +42,8 @@ PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
 CYCLES = 2 * 10**9  # of a GPU's clock in a second, about
+HOST = 512 << 20  # bytes that are copied to measure the link: more than caches of processors hold
+MOST_COPIES = 256
 FIGURES, TRIALS = "figures", "trials"  # what a table has to save
 _trials: dict = {}  # by origin: the outcomes of trials in this process
 _known: dict = {}  # by file and origin: figures and results that this process has saved, or would have
@@ -445,7 +447,8 @@ def _take_loaded(gm, table, device):
     room = None if table.limit is None else table.room() - max(table.kept().values())
     try:
         with real_tensors(), torch.random.fork_rng(devices=[device.index or 0]):
-            times = _load.times_of(gm, signature_of, alone, device, table.recorded, room)
+            times = _load.times_of(gm, signature_of, lambda node: _slices.known_form(node, table), alone, device,
+                                   table.recorded, room)
     except RuntimeError:  # too little memory, or an op that cannot be recorded
         times = {}
     for signature in times.keys() & table.fresh:
@@ -654,15 +657,22 @@ def _copied_bytes(room):
     return large >> 6, large
 
 
+def _copy_ns(there, parts, into, device):
+    """Nanoseconds of a copy between the device and one of several places on the host."""
+    copies = [(there, part) if into else (part, there) for part in parts]
+    return _time_cuda(lambda: [to.copy_(source, non_blocking=True) for to, source in copies], device) // len(parts)
+
+
 def _link_of(device, room):
     """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
-    counts."""
+    counts. Large copies are of as many bytes on the host as those of a step, so that they are not in a cache there."""
     times, (small, large) = {}, _copied_bytes(room)
     with real_tensors():
         there = torch.empty(large, dtype=torch.uint8, device=device)
-        host = torch.empty(large, dtype=torch.uint8, pin_memory=True)
-        for size in (small, large):
-            times[size] = max(_time_cuda(lambda: host[:size].copy_(there[:size], non_blocking=True), device),
-                              _time_cuda(lambda: there[:size].copy_(host[:size], non_blocking=True), device))
+        host = torch.empty(min(HOST // large, MOST_COPIES) * large, dtype=torch.uint8, pin_memory=True)
+        for size, parts in ((small, host[:small].split(small)), (large, host.split(large))):
+            times[size] = max(_copy_ns(there[:size], parts, into, device) for into in (False, True))
+        del host, parts
+        _torch.free_host_cache()
     rate = (large - small) * 10**9 // max(times[large] - times[small], 1)
     return rate, max(times[small] - small * 10**9 // rate, 0)

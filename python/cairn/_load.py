@@ -22,6 +22,7 @@ ROUNDS = 4  # in which they are taken
 RECORDED = 20_000_000  # nanoseconds that are recorded at least, unless they need more than RUNS
 RUNS = 32  # of a step in one graph
 RING = 256 << 20  # bytes, several times a cache
+MOST_CHANGE = 1.5  # of the time of a form in the step, by what it took alone
 NEAR = 3  # so many ops back a result was made at most that a kernel finds in the cache
 ALIGNMENT = 512
 SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor, and an op has a few
@@ -121,12 +122,15 @@ class Sizes:
 
 
 class _Step:
-    """The ops of a graph as calls in order, with their signatures."""
+    """The ops of a graph as calls in order; `seconds` are functions by those nodes that are called in another form, with
+    None as destinations of their results."""
 
-    def __init__(self, nodes, ring):
+    def __init__(self, nodes, ring, seconds=()):
         get = lambda a: a.meta.get("val") if isinstance(a, torch.fx.Node) else a
         given, places = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes], {}
         calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
+        calls = [(seconds[n], ([None] * len(n.meta["val"]), *call[1]), call[2]) if n in seconds else call
+                 for n, call in zip(nodes, calls)]
         self.calls, self._near = [as_planned(*call, places) for call in calls], _Near(nodes)
         self._fake = {i: nodes[i].meta["val"] for i in self._near.last}
 
@@ -213,24 +217,43 @@ def _without_events(times, total):
     return [t * factor for t in times]
 
 
-def times_of(gm, signature_of, alone, device, recorded, room):
+def times_of(gm, signature_of, second_of, alone, device, recorded, room):
     """Nanoseconds by signature of the ops of a graph that were measured `alone`, with their time and workspace there, under
     the load of all of them. `recorded`: the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing
-    better than `alone` is known; nor is it where the ops do not fit into `room` bytes."""
+    better than `alone` is known; nor is it where the ops do not fit into `room` bytes. `second_of` gives the other form of a
+    node, with its signature, or None."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
              and not is_collective(n) and signature_of(n) in alone]
-    sizes = Sizes(nodes, {n: alone[signature_of(n)][1] for n in nodes})
+    seconds = {n: second_of(n) for n in nodes if second_of(n) is not None}
+    workspaces = {n: alone[signature_of(n)][1] for n in nodes}
+    workspaces.update({n: max(workspaces[n], alone[signature][1]) for n, (_, signature) in seconds.items()})
+    sizes = Sizes(nodes, workspaces)
     size = sizes.ring_within(room)
     if not nodes or size is None:
         return {}
-    step = _Step(nodes, _Ring(size, sizes.zeros, device))
+    ring = _Ring(size, sizes.zeros, device)
+    step = _Step(nodes, ring)
     fast = step.settle()
     if not (fast or recorded):
         return {}
     each = step.each_ms() if fast else [alone[signature_of(n)][0] / 1e6 for n in nodes]
-    runs = 1 + int(RECORDED / sum(alone[signature_of(n)][0] for n in nodes))
-    total = step.recorded_ms(min(runs, RUNS)) if recorded else step.total_ms()
+    runs = min(1 + int(RECORDED / sum(alone[signature_of(n)][0] for n in nodes)), RUNS)
+    total = step.recorded_ms(runs) if recorded else step.total_ms()
     found = {}
     for node, t in zip(nodes, _without_events(each, total)):
         found.setdefault(signature_of(node), []).append(t)
-    return {signature: max(int(1e6 * sum(ts) / len(ts)), 1) for signature, ts in found.items()}
+    found = {signature: max(int(1e6 * sum(ts) / len(ts)), 1) for signature, ts in found.items()}
+    if recorded and seconds:
+        step = _Step(nodes, ring, {n: form for n, (form, _) in seconds.items()})
+        more = int(1e6 * (step.recorded_ms(runs) - total))
+        found.update(_in_step([(found[signature_of(n)], signature) for n, (_, signature) in seconds.items()], more, alone))
+    return found
+
+
+def _in_step(seconds, more, alone):
+    """Times of the other forms in a step, in which all together take `more` nanoseconds than the ops, by signature.
+    `seconds` has for each op its own time and the signature of the form. They add up to what the step tells; it differs from
+    `alone`, as such forms take less power than products, which then have a higher clock."""
+    known = sum(alone[signature][0] for _, signature in seconds)
+    share = min(max((sum(time_ns for time_ns, _ in seconds) + more) / known, 1 / MOST_CHANGE), MOST_CHANGE)
+    return {signature: max(int(share * alone[signature][0]), 1) for _, signature in seconds}

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import _moves, _torch
+from . import _memsets, _moves, _torch
 
 
 def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Sequence[Any],
@@ -39,10 +39,13 @@ def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Se
     torch.cuda.synchronize()
     _torch.clear_cublas_workspaces()  # the workspaces of the graph must be in its own memory
     torch.cuda.empty_cache()
-    graph = torch.cuda.CUDAGraph()
+    graph = torch.cuda.CUDAGraph(keep_graph=bool(hosts))
     with torch.cuda.graph(graph, stream=side), _moves.keep_hosts(hosts):
         loss = call(*held)
         loss.backward()
+    if hosts:
+        _memsets.as_kernels(graph.raw_cuda_graph())
+        graph.instantiate()
     gradients = [p.grad for p in parameters]
     loss = loss.detach()
     with torch.no_grad():  # undo the changes of running statistics

@@ -170,13 +170,17 @@ def _call_of(graph, form, node):
     return new
 
 
+def known_form(node, table):
+    """The form in slices of a node with its signature, if it was measured; else None."""
+    form, call = node.meta.get(SECOND, (None, None))
+    signature = None if form is None else _costs.signature_of(call)
+    return None if signature is None or signature in table.guesses else (form, signature)
+
+
 def second_of(op, table):
     """The form in slices of an op as its second implementation, or None."""
-    form, call = op.node.meta.get(SECOND, (None, None))
-    signature = None if form is None else _costs.signature_of(call)
-    if signature is None or signature in table.guesses:
-        return None
-    return Second(form, *table.figures[signature][:2])
+    form, signature = known_form(op.node, table) or (None, None)
+    return form and Second(form, *table.figures[signature][:2])
 
 
 def _is_same(form, node):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import cairn
-from cairn import _backend, _compiled, _costs, _load, _onto
+from cairn import _backend, _compiled, _costs, _load, _onto, _slices
 from cairn._joint import Parts
 from cairn._peak import peak_of
 from cairn._real import real_tensors
@@ -161,7 +161,7 @@ class Load(unittest.TestCase):
         """Every op gets a time, and together they are the step's."""
         planner = prepared("resnet")[2]
         gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
-        given = gm, _costs.signature_of, alone, torch.device("cpu"), False, None
+        given = gm, _costs.signature_of, lambda node: None, alone, torch.device("cpu"), False, None
         with real_tensors(), unittest.mock.patch.object(_load._Step, "total_ms", lambda step: 7.0):
             with unittest.mock.patch.object(_load._Step, "settle", lambda step: False):
                 self.assertEqual(_load.times_of(*given), {})
@@ -199,8 +199,35 @@ class Load(unittest.TestCase):
             signatures = [op.signature for op in planner.joint.ops if op.kind == "node"]
             for each in (1, _load.RECORDED * 2 // len(signatures) // 7, _load.RECORDED):
                 alone = {signature: (each, 0) for signature in signatures}
-                _load.times_of(gm, _costs.signature_of, alone, torch.device("cpu"), True, None)
+                _load.times_of(gm, _costs.signature_of, lambda node: None, alone, torch.device("cpu"), True, None)
         self.assertEqual(asked, [_load.RUNS, 4, 1])
+
+    @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
+    def test_slices(self):
+        """Attention in slices is measured in the recorded step: what the step takes longer with it is shared out."""
+        planner, ran = prepared("llama")[2], []
+        gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
+        forms = [_slices.known_form(op.node, planner.table) for op in planner.joint.ops if op.kind == "node"]
+        forms = [form for form in forms if form is not None]
+        own = sum(op.time_ns for op in planner.joint.ops if op.second is not None)
+        together = sum(alone[signature][0] for _, signature in forms)
+        self.assertGreater(len(forms), 1)
+
+        def recorded(step, runs):
+            step.run()
+            ran.append([target for target, *_ in step.calls if isinstance(target, _slices.InSlices)])
+            return 7.0 + (len(ran) > 1) * more / 1e6
+        for longer, share in (((0.8 * together - own), 0.8), (100 * together, 1.5), (-own, 1 / 1.5)):
+            more = longer
+            ran.clear()
+            with real_tensors(), unittest.mock.patch.object(_load._Step, "settle", lambda step: False), \
+                    unittest.mock.patch.object(_load._Step, "recorded_ms", recorded), \
+                    unittest.mock.patch.object(_load, "_without_events", lambda each, total: each):
+                found = _load.times_of(gm, _costs.signature_of, lambda node: _slices.known_form(node, planner.table), alone,
+                                       torch.device("cpu"), True, None)
+            self.assertEqual(ran, [[], [form for form, _ in forms]])
+            for _, signature in forms:
+                self.assertAlmostEqual(found[signature] / alone[signature][0], share, delta=0.01)
 
     @unittest.mock.patch.object(torch.cuda, "synchronize", lambda: None)
     @unittest.mock.patch.object(torch.cuda, "Event", Event)
@@ -211,7 +238,8 @@ class Load(unittest.TestCase):
         nodes = [op.node for op in planner.joint.ops if op.kind == "node"]
         sizes = _load.Sizes(nodes, {n: alone[_costs.signature_of(n)][1] for n in nodes})
         least = sizes.ring + sizes.others
-        measured = lambda room: _load.times_of(gm, _costs.signature_of, alone, torch.device("cpu"), False, room)
+        measured = lambda room: _load.times_of(gm, _costs.signature_of, lambda node: None, alone, torch.device("cpu"), False,
+                                               room)
         with real_tensors(), unittest.mock.patch.object(_load._Step, "total_ms", lambda step: 7.0), \
                 unittest.mock.patch.object(_load._Step, "settle", lambda step: step.run() is None):
             self.assertEqual(measured(least - _load.ALIGNMENT), {})
@@ -222,8 +250,8 @@ class Load(unittest.TestCase):
         self.assertLess(4 * least, _load.RING)
 
     def test_near(self):
-        """A kernel reads what the ops just before it have made, which a step finds in the cache; products do not, nor is kept
-        what was made long before."""
+        """A kernel reads what the ops just before it have made, which a step finds in the cache; products do not, nor is
+        kept what was made long before."""
         read, graph, wide = [], torch.fx.Graph(), torch.empty(8, 8)
 
         def kernel(*operands):
@@ -256,6 +284,26 @@ class Load(unittest.TestCase):
         self.assertEqual([[x in (one, other) for x in operands] for operands in read],
                          [[True, False], [True, True], [False, True]])
         self.assertEqual((read[0][0], read[1], read[2][1]), (one, [one, other], other))
+
+    def test_link(self):
+        """The bytes of a large copy are those of one of many: a cache of the processor does not have them all."""
+        made, empty = [], torch.empty
+
+        def on_processor(count, **_):
+            made.append(count)
+            return empty(count, dtype=torch.uint8)
+
+        def time_of(call, device):
+            parts = call()
+            return sum(part.numel() for part in parts) // 20 + 5000 * len(parts)  # at 20 GB/s
+        with unittest.mock.patch.object(_costs, "HOST", 16 << 20), \
+                unittest.mock.patch.object(_costs.torch, "empty", on_processor), \
+                unittest.mock.patch.object(_costs, "_time_cuda", time_of), \
+                unittest.mock.patch.object(_costs._torch, "free_host_cache"):
+            rate, latency = _costs._link_of(torch.device("cpu"), 1 << 20)
+        self.assertEqual(made, [1 << 20, 16 << 20])
+        self.assertAlmostEqual(rate / 20e9, 1, delta=0.01)
+        self.assertAlmostEqual(latency / 5000, 1, delta=0.01)
 
     def test_small_copies(self):
         """Where little may be allocated, the link is measured with smaller copies."""
