@@ -183,7 +183,7 @@ class Load(unittest.TestCase):
 
             def reset(self):
                 ran.clear()
-        step = types.SimpleNamespace(run=lambda: ran.append(None))
+        step = types.SimpleNamespace(run=lambda: ran.append(None), recorded=lambda runs: _load._Step.recorded(step, runs))
         with unittest.mock.patch.multiple(torch.cuda, CUDAGraph=Graph, graph=contextlib.nullcontext), \
                 unittest.mock.patch.object(_load._torch, "clear_cublas_workspaces"), \
                 unittest.mock.patch.object(_load, "SETTLE", 0):
@@ -284,6 +284,22 @@ class Load(unittest.TestCase):
         self.assertEqual([[x in (one, other) for x in operands] for operands in read],
                          [[True, False], [True, True], [False, True]])
         self.assertEqual((read[0][0], read[1], read[2][1]), (one, [one, other], other))
+
+    def test_beside(self):
+        """Copies are measured beside the recorded step, where there is room for it."""
+        planner, replayed = prepared("resnet")[2], []
+        gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
+
+        @contextlib.contextmanager
+        def recorded(step, runs):
+            yield types.SimpleNamespace(replay=lambda: replayed.append(runs))
+        with real_tensors(), unittest.mock.patch.object(_load._Step, "recorded", recorded), \
+                unittest.mock.patch.object(_load, "_fastest", lambda call: 40.0):
+            for room, count in ((None, 4), (0, 0)):
+                replayed.clear()
+                with _load.running(gm, _costs.signature_of, alone, torch.device("cpu"), room) as load:
+                    load()
+                self.assertEqual(replayed, [1] * count)
 
     def test_link(self):
         """The bytes of a large copy are those of one of many: a cache of the processor does not have them all."""
