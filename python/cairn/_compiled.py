@@ -447,8 +447,8 @@ def _finished(fused, num_fwd_outputs, options, table, learn):
     made = Made(fused)
     copy_mutated(fused, num_fwd_outputs)
     propagate(fused, table.results, _costs.signature_of, made=made)
-    learn(fused, table, device, alignment_of(device))
     _slices.offer(fused.graph, table, lambda gm: learn(gm, table, device, alignment_of(device), lambda node: True))
+    learn(fused, table, device, alignment_of(device))  # also in slices
     joint = Joint(fused, num_fwd_outputs, table, options.outside, random_again=not options.cudagraphs)
     _permit(joint)
     return joint
