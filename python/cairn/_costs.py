@@ -42,9 +42,7 @@ PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
 CYCLES = 2 * 10**9  # of a GPU's clock in a second, about
-LARGE_COPY = 64 << 20  # bytes
-HOST = 512 << 20  # bytes that are copied to measure the link: more than caches of processors hold
-MOST_COPIES = 256
+IN_STEP = 85  # percent of the speed of copies alone: an H200 copies 47 to 51 GB/s in steps, and 55 alone (docs/tried.md)
 FIGURES, TRIALS = "figures", "trials"  # what a table has to save
 _trials: dict = {}  # by origin: the outcomes of trials in this process
 _known: dict = {}  # by file and origin: figures and results that this process has saved, or would have
@@ -642,52 +640,31 @@ def library_workspaces(device):
     return kept
 
 
-def measure_link(table, device, gm=None):
-    """The speed of copies to pinned memory, on a GPU while the recorded step of a graph runs: copies are slower then."""
+def measure_link(table, device):
+    """The speed of copies to pinned memory."""
     if table.link is None:
-        table.set_link(*(_link_beside(gm, table, device) if device.type == "cuda" else (10 * 10**9, 10_000)))
+        table.set_link(*(_link_of(device, table.room()) if device.type == "cuda" else (10 * 10**9, 10_000)))
         table.save()
     return table.link
 
 
-def _link_beside(gm, table, device):
-    if gm is not None and table.recorded:
-        room = None if table.limit is None else table.room() - max(table.kept().values()) - LARGE_COPY
-        alone = {signature: figures[:2] for signature, figures in table.figures.items() if signature not in table.guesses}
-        with contextlib.suppress(RuntimeError), real_tensors(), torch.random.fork_rng(devices=[device.index or 0]), \
-                _load.running(gm, signature_of, alone, device, room) as load:
-            return _link_of(device, table.room(), load)
-    return _link_of(device, table.room())
-
-
 def _copied_bytes(room):
     """The sizes of the two copies that are measured: 1 and 64 MiB, or less if there is little room."""
-    large = LARGE_COPY
+    large = 1 << 26
     while room is not None and large > max(room, 1 << 16):
         large >>= 1
     return large >> 6, large
 
 
-def _copy_ns(there, parts, into, device):
-    """Nanoseconds of a copy between the device and one of several places on the host."""
-    copies = [(there, part) if into else (part, there) for part in parts]
-    with torch.cuda.stream(torch.cuda.Stream(device) if device.type == "cuda" else None):
-        return _time_cuda(lambda: [to.copy_(source, non_blocking=True) for to, source in copies], device) // len(parts)
-
-
-def _link_of(device, room, load=lambda: None):
-    """Bytes per second and latency of a copy, from a small and a large copy in each direction; the slower direction
-    counts. Large copies are of as many bytes on the host as those of a step, so that they are not in a cache there. `load`
-    queues what runs meanwhile."""
+def _link_of(device, room):
+    """Bytes per second and latency of a copy in a step, from a small and a large copy in each direction; the slower
+    direction counts."""
     times, (small, large) = {}, _copied_bytes(room)
     with real_tensors():
         there = torch.empty(large, dtype=torch.uint8, device=device)
-        host = torch.empty(min(HOST // large, MOST_COPIES) * large, dtype=torch.uint8, pin_memory=True)
-        for size, parts in ((small, host[:small].split(small)), (large, host.split(large))):
-            for into in (False, True):
-                load()
-                times[size] = max(_copy_ns(there[:size], parts, into, device), times.get(size, 0))
-        del host, parts
-        _torch.free_host_cache()
+        host = torch.empty(large, dtype=torch.uint8, pin_memory=True)
+        for size in (small, large):
+            times[size] = max(_time_cuda(lambda: host[:size].copy_(there[:size], non_blocking=True), device),
+                              _time_cuda(lambda: there[:size].copy_(host[:size], non_blocking=True), device))
     rate = (large - small) * 10**9 // max(times[large] - times[small], 1)
-    return rate, max(times[small] - small * 10**9 // rate, 0)
+    return rate * IN_STEP // 100, max(times[small] - small * 10**9 // rate, 0)

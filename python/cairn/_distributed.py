@@ -44,8 +44,8 @@ def learn(gm, table, device, alignment, wanted=_geometry.any_node, offload=False
     """_costs.learn, on rank 0 only. The others take what it knows, and measure only ops that it does not have."""
     def make():
         _costs.learn(gm, table, device, alignment, wanted)
-        if offload and wanted is _geometry.any_node:  # the whole step
-            _costs.measure_link(table, device, gm)
+        if offload:
+            _costs.measure_link(table, device)
         return table.facts()
     facts = from_first(make)
     if not alone() and dist.get_rank() != 0:

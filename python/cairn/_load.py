@@ -8,7 +8,6 @@ ops just before them, as in the step, where these are in the cache. Products do 
 numbers, which must not be products of products.
 """
 
-import contextlib
 import time
 
 import torch
@@ -23,7 +22,6 @@ ROUNDS = 4  # in which they are taken
 RECORDED = 20_000_000  # nanoseconds that are recorded at least, unless they need more than RUNS
 RUNS = 32  # of a step in one graph
 RING = 256 << 20  # bytes, several times a cache
-BESIDE = 150  # milliseconds of a step beside which copies are measured
 MOST_CHANGE = 1.5  # of the time of a form in the step, by what it took alone
 NEAR = 3  # so many ops back a result was made at most that a kernel finds in the cache
 ALIGNMENT = 512
@@ -165,9 +163,9 @@ class _Step:
         """The time of the whole step."""
         return _fastest(self.run)
 
-    @contextlib.contextmanager
-    def recorded(self, runs):
-        """A CUDA graph of several runs, under which the clock has settled."""
+    def recorded_ms(self, runs):
+        """The time of the whole step when it is recorded, several times in one graph: a graph takes some microseconds to
+        begin, which count only once in the step."""
         torch.cuda.synchronize()
         _torch.clear_cublas_workspaces()  # those of the graph are in its own memory
         graph = torch.cuda.CUDAGraph()
@@ -180,18 +178,10 @@ class _Step:
         while time.perf_counter() - begun < SETTLE:
             graph.replay()
             torch.cuda.synchronize()
-        try:
-            yield graph
-        finally:
-            torch.cuda.synchronize()
-            graph.reset()
-            _torch.clear_cublas_workspaces()
-
-    def recorded_ms(self, runs):
-        """The time of the whole step when it is recorded, several times in one graph: a graph takes some microseconds to
-        begin, which count only once in the step."""
-        with self.recorded(runs) as graph:
-            return _fastest(graph.replay) / runs
+        found = _fastest(graph.replay) / runs
+        graph.reset()
+        _torch.clear_cublas_workspaces()
+        return found
 
     def each_ms(self):
         """The time of every op, with that of the events around it."""
@@ -227,9 +217,11 @@ def _without_events(times, total):
     return [t * factor for t in times]
 
 
-def _prepared(gm, signature_of, second_of, alone, device, room):
-    """The ops of a graph that were measured, their other forms, and a ring for all of them; None if there is too little
-    room."""
+def times_of(gm, signature_of, second_of, alone, device, recorded, room):
+    """Nanoseconds by signature of the ops of a graph that were measured `alone`, with their time and workspace there, under
+    the load of all of them. `recorded`: the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing
+    better than `alone` is known; nor is it where the ops do not fit into `room` bytes. `second_of` gives the other form of a
+    node, with its signature, or None."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
              and not is_collective(n) and signature_of(n) in alone]
     seconds = {n: second_of(n) for n in nodes if second_of(n) is not None}
@@ -237,34 +229,9 @@ def _prepared(gm, signature_of, second_of, alone, device, room):
     workspaces.update({n: max(workspaces[n], alone[signature][1]) for n, (_, signature) in seconds.items()})
     sizes = Sizes(nodes, workspaces)
     size = sizes.ring_within(room)
-    return (nodes, seconds, _Ring(size, sizes.zeros, device)) if nodes and size is not None else None
-
-
-@contextlib.contextmanager
-def running(gm, signature_of, alone, device, room):
-    """A function that queues about BESIDE milliseconds of the recorded step, so that something else is measured beside it;
-    nothing where the ops do not fit into `room` bytes."""
-    prepared = _prepared(gm, signature_of, lambda node: None, alone, device, room)
-    if prepared is None:
-        yield lambda: None
-        return
-    nodes, _, ring = prepared
-    step = _Step(nodes, ring)
-    step.run()
-    with step.recorded(1) as graph:
-        replays = int(BESIDE / _fastest(graph.replay)) + 1
-        yield lambda: [graph.replay() for _ in range(replays)]
-
-
-def times_of(gm, signature_of, second_of, alone, device, recorded, room):
-    """Nanoseconds by signature of the ops of a graph that were measured `alone`, with their time and workspace there, under
-    the load of all of them. `recorded`: the step will be a CUDA graph. Otherwise, where the GPU waits for Python, nothing
-    better than `alone` is known; nor is it where the ops do not fit into `room` bytes. `second_of` gives the other form of a
-    node, with its signature, or None."""
-    prepared = _prepared(gm, signature_of, second_of, alone, device, room)
-    if prepared is None:
+    if not nodes or size is None:
         return {}
-    nodes, seconds, ring = prepared
+    ring = _Ring(size, sizes.zeros, device)
     step = _Step(nodes, ring)
     fast = step.settle()
     if not (fast or recorded):

@@ -107,7 +107,7 @@ class Planner:
         return self.joint.planner_step(self.alignment)
 
     def _machine(self):
-        rate, latency = _costs.measure_link(self.table, self.joint.device, self.joint.gm)
+        rate, latency = _costs.measure_link(self.table, self.joint.device)
         machine = lib.Machine.new()
         machine.name = b"torch"
         machine.flops_per_second = machine.memory_bytes_per_second = 1

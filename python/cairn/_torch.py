@@ -398,13 +398,6 @@ def sleep_cuda(cycles: int) -> None:
     torch.cuda._sleep(cycles)
 
 
-def free_host_cache() -> None:
-    """Give pinned memory that is no longer used back to the system."""
-    for name in ("_accelerator_emptyHostCache", "_host_emptyCache"):  # the second until 2.12
-        if hasattr(torch._C, name):
-            return getattr(torch._C, name)()
-
-
 def compile_cuda(source: str, name: str) -> Any:
     return torch.cuda._compile_kernel(source, name)
 

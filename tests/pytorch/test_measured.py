@@ -183,7 +183,7 @@ class Load(unittest.TestCase):
 
             def reset(self):
                 ran.clear()
-        step = types.SimpleNamespace(run=lambda: ran.append(None), recorded=lambda runs: _load._Step.recorded(step, runs))
+        step = types.SimpleNamespace(run=lambda: ran.append(None))
         with unittest.mock.patch.multiple(torch.cuda, CUDAGraph=Graph, graph=contextlib.nullcontext), \
                 unittest.mock.patch.object(_load._torch, "clear_cublas_workspaces"), \
                 unittest.mock.patch.object(_load, "SETTLE", 0):
@@ -285,40 +285,14 @@ class Load(unittest.TestCase):
                          [[True, False], [True, True], [False, True]])
         self.assertEqual((read[0][0], read[1], read[2][1]), (one, [one, other], other))
 
-    def test_beside(self):
-        """Copies are measured beside the recorded step, where there is room for it."""
-        planner, replayed = prepared("resnet")[2], []
-        gm, alone = planner.joint.gm, {s: figures[:2] for s, figures in planner.table.figures.items()}
-
-        @contextlib.contextmanager
-        def recorded(step, runs):
-            yield types.SimpleNamespace(replay=lambda: replayed.append(runs))
-        with real_tensors(), unittest.mock.patch.object(_load._Step, "recorded", recorded), \
-                unittest.mock.patch.object(_load, "_fastest", lambda call: 40.0):
-            for room, count in ((None, 4), (0, 0)):
-                replayed.clear()
-                with _load.running(gm, _costs.signature_of, alone, torch.device("cpu"), room) as load:
-                    load()
-                self.assertEqual(replayed, [1] * count)
-
     def test_link(self):
-        """The bytes of a large copy are those of one of many: a cache of the processor does not have them all."""
-        made, empty = [], torch.empty
-
-        def on_processor(count, **_):
-            made.append(count)
-            return empty(count, dtype=torch.uint8)
-
-        def time_of(call, device):
-            parts = call()
-            return sum(part.numel() for part in parts) // 20 + 5000 * len(parts)  # at 20 GB/s
-        with unittest.mock.patch.object(_costs, "HOST", 16 << 20), \
-                unittest.mock.patch.object(_costs.torch, "empty", on_processor), \
-                unittest.mock.patch.object(_costs, "_time_cuda", time_of), \
-                unittest.mock.patch.object(_costs._torch, "free_host_cache"):
-            rate, latency = _costs._link_of(torch.device("cpu"), 1 << 20)
-        self.assertEqual(made, [1 << 20, 16 << 20])
-        self.assertAlmostEqual(rate / 20e9, 1, delta=0.01)
+        """A plan counts on less than the speed of copies alone."""
+        small, large = _costs._copied_bytes(None)
+        times = iter([small // 20 + 5000] * 2 + [large // 20 + 5000] * 2)  # 20 GB/s
+        with unittest.mock.patch.object(_costs, "_time_cuda", lambda call, device: next(times)), \
+                unittest.mock.patch.object(_costs.torch, "empty", lambda count, **_: None):
+            rate, latency = _costs._link_of(torch.device("cpu"), None)
+        self.assertAlmostEqual(rate / 20e9, _costs.IN_STEP / 100, delta=0.001)
         self.assertAlmostEqual(latency / 5000, 1, delta=0.01)
 
     def test_small_copies(self):
