@@ -32,11 +32,6 @@ def packet(node):
     return str(getattr(node.target, "overloadpacket", ""))
 
 
-def calls_ours(node):
-    """Whether a node calls a kernel that was made for this graph, and no op that PyTorch knows."""
-    return getattr(node.target, "__module__", None) == "cairn_kernels"
-
-
 def tensors_of(value):
     if isinstance(value, torch.Tensor):  # most are, and a search takes long
         return [value]

@@ -3,9 +3,7 @@
 An op that is measured alone runs on a cool GPU, at its highest clock, with operands that are in the cache. So after the
 ops of a step were measured one by one, they are run in the order of the step, again and again, until the clock has
 settled, and these times count. Operands are slices of one tensor, the ring, taken in turns, so that a step of many tensors
-needs little memory: the ring and the results of a few ops. Kernels, most of whose time goes into memory, read results of the
-ops just before them, as in the step, where these are in the cache. Products do not: the time of a product depends on the
-numbers, which must not be products of products.
+needs little memory: the ring and the results of one op.
 """
 
 import time
@@ -13,7 +11,7 @@ import time
 import torch
 
 from . import _torch
-from ._geometry import calls_ours, key_of, makes_storage, place_of, planned_of, tensors_of, values_of
+from ._geometry import key_of, makes_storage, tensors_of, values_of
 from ._joint import is_collective, is_effect
 from ._real import DRAWN, random_like
 
@@ -23,7 +21,6 @@ RECORDED = 20_000_000  # nanoseconds that are recorded at least, unless they nee
 RUNS = 32  # of a step in one graph
 RING = 256 << 20  # bytes, several times a cache
 MOST_CHANGE = 1.5  # of the time of a form in the step, by what it took alone
-NEAR = 3  # so many ops back a result was made at most that a kernel finds in the cache
 ALIGNMENT = 512
 SPARE = 3 << 20  # bytes: the allocator may count up to 1 MiB more for a large tensor, and an op has a few
 
@@ -76,39 +73,19 @@ def _adds_to_matrix(target, arguments):
             and arguments[0].shape == (arguments[1].shape[0], arguments[2].shape[1]))
 
 
-class _Near:
-    """Which operands of kernels the ops just before them have made: by the kernel's position and the operand's place among
-    its arguments the position of the op, which of its tensors it is, and where its elements are in that. `last` has the
-    position of the last kernel that so reads results of an op, by the position of that op."""
-
-    def __init__(self, nodes):
-        made, self.reads, self.last = {}, [{} for _ in nodes], {}
-        for i, node in enumerate(nodes):
-            for place, operand in enumerate(node.args if calls_ours(node) else ()):
-                value = operand.meta.get("val") if isinstance(operand, torch.fx.Node) else None
-                if not isinstance(value, torch.Tensor) or value.dtype not in DRAWN:
-                    continue
-                at, which, dtype = made.get(key_of(value), (-NEAR, 0, None))
-                if i - at <= NEAR and dtype == value.dtype:
-                    self.reads[i][place] = at, which, place_of(value)
-                    self.last[at] = i
-            made.update({key_of(v): (i, which, v.dtype) for which, v in enumerate(tensors_of(node.meta.get("val")))})
-
-
 class Sizes:
     """What the ops of a step need to be run in its order. `workspaces` has bytes by node."""
 
     def __init__(self, nodes, workspaces):
         self.ring = self.zeros = self.made = 0
-        places, near, kept = {}, _Near(nodes), {}
-        for i, node in enumerate(nodes):
+        places = {}
+        for node in nodes:
             given = values_of(node)
             self.ring = max(self.ring, sum(map(_Ring._bytes, given)))
             self.zeros = max([self.zeros, *(v.untyped_storage().nbytes() for v in given if v.dtype not in DRAWN)])
             made = {key_of(v): v.untyped_storage().nbytes() for v in tensors_of(node.meta.get("val"))}
             new = sum(_rounded(size) for key, size in made.items() if key not in set(map(key_of, given)))
-            self.made = max(self.made, sum(kept.values()) + new + workspaces.get(node, 0))
-            kept = {at: size for at, size in {**kept, i: new}.items() if near.last.get(at, -1) > i}
+            self.made = max(self.made, new + workspaces.get(node, 0))
             if _adds_to_matrix(node.target, given):
                 places[given[0].shape, given[0].dtype] = _rounded(given[0].numel() * given[0].element_size())
         self.others = _rounded(self.zeros) + self.made + sum(places.values())
@@ -131,19 +108,11 @@ class _Step:
         calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
         calls = [(seconds[n], ([None] * len(n.meta["val"]), *call[1]), call[2]) if n in seconds else call
                  for n, call in zip(nodes, calls)]
-        self.calls, self._near = [as_planned(*call, places) for call in calls], _Near(nodes)
-        self._fake = {i: nodes[i].meta["val"] for i in self._near.last}
+        self.calls = [as_planned(*call, places) for call in calls]
 
     def run(self, after=lambda: None):
-        made, last = {}, self._near.last
-        for i, ((target, arguments, keywords), reads) in enumerate(zip(self.calls, self._near.reads)):
-            near = {place: made[at][which].as_strided(*where) for place, (at, which, where) in reads.items()}
-            results = target(*(near.get(place, a) for place, a in enumerate(arguments)), **keywords)
-            if i in last:
-                made[i] = planned_of(results, self._fake[i])
-            for at in {at for at, *_ in reads.values() if last[at] == i}:
-                del made[at]
-            del results, near
+        for target, arguments, keywords in self.calls:
+            target(*arguments, **keywords)
             after()
 
     def settle(self):

@@ -249,42 +249,6 @@ class Load(unittest.TestCase):
                 self.assertTrue(found[0])
         self.assertLess(4 * least, _load.RING)
 
-    def test_near(self):
-        """A kernel reads what the ops just before it have made, which a step finds in the cache; products do not, nor is
-        kept what was made long before."""
-        read, graph, wide = [], torch.fx.Graph(), torch.empty(8, 8)
-
-        def kernel(*operands):
-            read.append([x.untyped_storage().data_ptr() for x in operands])
-            return (operands[0] + 1,)
-        kernel.__module__ = "cairn_kernels"
-
-        def call(target, value, *arguments):
-            node = graph.call_function(target, arguments)
-            node.meta["val"] = value
-            return node
-
-        def mm(a, b):
-            made.append(torch.mm(a, b))
-            return made[-1]
-        given, made = graph.placeholder("given"), []
-        given.meta["val"] = wide
-        product = call(mm, torch.empty(8, 8), given, given)
-        view = call(torch.ops.aten.view.default, product.meta["val"].view(4, 16), product, (4, 16))
-        first = call(kernel, (torch.empty(4, 16),), view, given)
-        second = call(mm, torch.empty(8, 8), product, given)
-        third = call(kernel, (torch.empty(8, 8),), product, second)
-        last = call(kernel, (torch.empty(8, 8),), product, second)
-        nodes = [product, first, second, third, last]
-        sizes = _load.Sizes(nodes, {})
-        self.assertEqual(sizes.made, 3 * 512)  # two products and what a kernel makes
-        step = _load._Step(nodes, _load._Ring(sizes.ring, sizes.zeros, torch.device("cpu")))
-        step.run()
-        one, other = (x.untyped_storage().data_ptr() for x in made)
-        self.assertEqual([[x in (one, other) for x in operands] for operands in read],
-                         [[True, False], [True, True], [False, True]])
-        self.assertEqual((read[0][0], read[1], read[2][1]), (one, [one, other], other))
-
     def test_link(self):
         """A plan counts on less than the speed of copies alone."""
         small, large = _costs._copied_bytes(None)
