@@ -41,6 +41,7 @@ SMALL = 16  # a tensor this many times smaller than another counts as nothing be
 UNROLLED = 8  # Inductor computes a sum of fewer elements as it computes other elements
 _UNROLLS = {"aten.sum", "aten.mean", "aten.amax", "aten.amin"}
 LAUNCH = {"cuda": 1 << 20, "cpu": 4 << 10}  # bytes that memory moves in about the time that one more kernel takes
+DRAWING = {"cpu": 64}  # bytes that memory moves in about the time in which one random number is drawn; else none
 ASKED = {"cuda": 8 << 20, "cpu": 128 << 10}  # bytes that a tensor must have for the question whether merging pays
 
 
@@ -66,6 +67,10 @@ def is_fusible(node, device):
     if any(v.device != device or v.dtype.is_complex for v in tensors_of(node.meta.get("val"))):
         return False
     return torch.Tag.pointwise in target.tags or packet(node) in _FUSIBLE | _SOLO | _UNROLLS or is_reduction(node)
+
+
+def _draws(node):
+    return packet(node) == "prims.inductor_random"
 
 
 def source_of(node):
@@ -221,8 +226,8 @@ class Grouping:
     def _realise_where_cheaper(self, values):
         """A value that k kernels read is realised if reading its leaves k times costs more than making it once and
         reading it k times. This keeps the residual stream, and computes casts, activations and normalised inputs again.
-        A kernel more must pay too. Where all that is read of a value is one that is no larger, only that may be realised."""
-        launch, added, self._leaves = LAUNCH.get(self.device.type, 0), [], {}
+        A kernel more must pay too. Drawing random numbers costs as much as reading so many bytes."""
+        launch, added, self._leaves, self._drawing = LAUNCH.get(self.device.type, 0), [], {}, {}
         kernels, users = self._kernels_that_read(values), {}
         for n in values:
             for r in self.reads[n]:
@@ -230,10 +235,11 @@ class Grouping:
         for n in values:
             if n not in self.fused:
                 continue
-            leaves = self._leaves[n] = self._leaves_of(n)
+            leaves, drawing = self._leaves_of(n), self._drawing_of(n)
+            self._leaves[n], self._drawing[n] = leaves, drawing
             size, k = self._bytes[n], len(kernels[n])
-            if k > 1 and not self._is_seen_through(n, users.get(n, ())) and (
-                    (k - 1) * sum(self._bytes[x] for x in self.large(leaves, size)) > k * size + launch):
+            if k > 1 and self._is_candidate(n, users.get(n, ())) and (
+                    (k - 1) * (drawing + sum(self._bytes[x] for x in self.large(leaves, size))) > k * size + launch):
                 if n not in self.realised:
                     added.append(n)
                 self.realised.add(n)
@@ -241,7 +247,7 @@ class Grouping:
         self.realised -= {n for n in added if len(kernels[n]) < 2}  # others that were realised read it in its place
         for n in values:
             if n in self.fused:
-                self._leaves[n] = self._leaves_of(n)
+                self._leaves[n], self._drawing[n] = self._leaves_of(n), self._drawing_of(n)
 
     def _kernels_that_read(self, values):
         """The kernels that read each value, or would read it if it were realised."""
@@ -260,10 +266,19 @@ class Grouping:
             leaves |= {r} if r in self.realised else self._leaves[r]
         return leaves
 
-    def _is_seen_through(self, value, users):
-        """Whether the only reader of a value makes one that is no larger, which can be realised in its place."""
-        return (len(users) == 1 and users[0] in self.fused and self._bytes[users[0]] <= self._bytes[value]
-                and not self._reduces(users[0]) and not self._solo(users[0]))
+    def _drawing_of(self, value):
+        """The bytes that stand for the random numbers that must be drawn to make a value of its leaves."""
+        mine = value.meta["val"].numel() * DRAWING.get(self.device.type, 0) if _draws(value) else 0
+        return mine + sum(self._drawing.get(r, 0) for r in self.reads[value] if r not in self.realised)
+
+    def _is_candidate(self, value, users):
+        """Whether a value may be realised, not one that it is made of or that is made of it. Where all that is read of it is
+        a value that is no larger, only that; but of a dropout its random numbers and not its mask: Inductor's code for a
+        processor writes bools one by one."""
+        leaves = self._leaves[value]
+        seen_through = (len(users) == 1 and users[0] in self.fused and self._bytes[users[0]] <= self._bytes[value]
+                        and not self._reduces(users[0]) and not self._solo(users[0]))
+        return _draws(value) or not seen_through and not (leaves and all(map(_draws, leaves)))
 
     def _kernel(self, n):
         """What stands for the kernel that makes a realised value: reductions of one kind are one kernel."""
@@ -330,7 +345,7 @@ class Grouping:
     def _follows(self, value, leaves, depth):
         """Whether a value can be computed again from `leaves`, or from what can, `depth` times."""
         return (value in self.fused and not self._reduces(value) and not self._solo(value) and value not in self._added
-                and all(n in leaves or depth > 1 and self._follows(n, leaves, depth - 1)
+                and not self._drawing[value] and all(n in leaves or depth > 1 and self._follows(n, leaves, depth - 1)
                         for n in self.large(self._leaves[value], self._bytes[value])))
 
     @staticmethod

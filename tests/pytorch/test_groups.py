@@ -4,6 +4,7 @@ import copy
 import functools
 import time
 import unittest
+import unittest.mock
 
 import torch
 from torch import nn
@@ -58,6 +59,27 @@ class Groups(unittest.TestCase):
         self.assertTrue(any(n.target is torch.ops.aten.cat.default for kernel in kernels for n in kernel.graph.nodes))
         matrices = [n.meta["val"] for kernel in kernels for n in kernel.outputs() if n.meta["val"].numel() == 64 * 16]
         self.assertEqual({value.dtype for value in matrices}, {torch.bfloat16})
+
+    def test_dropout(self):
+        """On a processor the random numbers of a dropout are drawn once, and no kernel writes bools; on a GPU every kernel
+        that reads them draws them again, which takes no time there."""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.last = nn.Linear(64, 64), nn.Linear(64, 64)
+
+            def forward(self, x):
+                return self.last(nn.functional.dropout(self.first(x), 0.1)).square().mean()
+
+        def drawing():
+            with unmeasured():
+                planner = planner_of(Net(), (torch.randn(256, 64),))
+            kernels = [op.node.target for op in planner.joint.ops if _compiled.is_kernel(op)]
+            self.assertNotIn(torch.bool, {n.meta["val"].dtype for kernel in kernels for n in kernel.outputs()})
+            return [kernel for kernel in kernels if any("random" in str(n.target) for n in kernel.graph.nodes)]
+        self.assertEqual([n.meta["val"].dtype for kernel in drawing() for n in kernel.outputs()], [torch.float32])
+        with unittest.mock.patch.dict(_groups.DRAWING, clear=True):
+            self.assertEqual(len(drawing()), 2)
 
     def test_turned_halves(self):
         """The gradient of halves that changed places is one concatenation, without zeros."""
