@@ -275,10 +275,12 @@ class Grouping:
         """Whether a value may be realised, not one that it is made of or that is made of it. Where all that is read of it is
         a value that is no larger, only that; but of a dropout its random numbers and not its mask: Inductor's code for a
         processor writes bools one by one."""
-        leaves = self._leaves[value]
+        if self._drawing[value] and _draws(value):
+            return True
+        leaves = self._leaves[value] if self.device.type in DRAWING else ()
         seen_through = (len(users) == 1 and users[0] in self.fused and self._bytes[users[0]] <= self._bytes[value]
                         and not self._reduces(users[0]) and not self._solo(users[0]))
-        return _draws(value) or not seen_through and not (leaves and all(map(_draws, leaves)))
+        return not seen_through and not (leaves and all(map(_draws, leaves)))
 
     def _kernel(self, n):
         """What stands for the kernel that makes a realised value: reductions of one kind are one kernel."""

@@ -99,14 +99,14 @@ class Sizes:
 
 
 class _Step:
-    """The ops of a graph as calls in order; `seconds` are functions by those nodes that are called in another form, with
-    None as destinations of their results."""
+    """The ops of a graph as calls in order; `forms` are functions by those nodes that are called in another form, with None
+    as destinations of their results."""
 
-    def __init__(self, nodes, ring, seconds=()):
+    def __init__(self, nodes, ring, forms=()):
         get = lambda a: a.meta.get("val") if isinstance(a, torch.fx.Node) else a
         given, places = [torch.fx.node.map_aggregate((n.args, n.kwargs), get) for n in nodes], {}
         calls = [(n.target, *torch.fx.node.map_aggregate(g, ring.operand)) for n, g in zip(nodes, given)]
-        calls = [(seconds[n], ([None] * len(n.meta["val"]), *call[1]), call[2]) if n in seconds else call
+        calls = [(forms[n], ([None] * len(n.meta["val"]), *call[1]), call[2]) if n in forms else call
                  for n, call in zip(nodes, calls)]
         self.calls = [as_planned(*call, places) for call in calls]
 
@@ -193,9 +193,9 @@ def times_of(gm, signature_of, second_of, alone, device, recorded, room):
     node, with its signature, or None."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
              and not is_collective(n) and signature_of(n) in alone]
-    seconds = {n: second_of(n) for n in nodes if second_of(n) is not None}
+    forms = {n: second_of(n) for n in nodes if second_of(n) is not None}
     workspaces = {n: alone[signature_of(n)][1] for n in nodes}
-    workspaces.update({n: max(workspaces[n], alone[signature][1]) for n, (_, signature) in seconds.items()})
+    workspaces.update({n: max(workspaces[n], alone[signature][1]) for n, (_, signature) in forms.items()})
     sizes = Sizes(nodes, workspaces)
     size = sizes.ring_within(room)
     if not nodes or size is None:
@@ -212,17 +212,18 @@ def times_of(gm, signature_of, second_of, alone, device, recorded, room):
     for node, t in zip(nodes, _without_events(each, total)):
         found.setdefault(signature_of(node), []).append(t)
     found = {signature: max(int(1e6 * sum(ts) / len(ts)), 1) for signature, ts in found.items()}
-    if recorded and seconds:
-        step = _Step(nodes, ring, {n: form for n, (form, _) in seconds.items()})
+    if recorded and forms:
+        del step  # it has memory of its own
+        step = _Step(nodes, ring, {n: form for n, (form, _) in forms.items()})
         more = int(1e6 * (step.recorded_ms(runs) - total))
-        found.update(_in_step([(found[signature_of(n)], signature) for n, (_, signature) in seconds.items()], more, alone))
+        found.update(_in_step([(found[signature_of(n)], signature) for n, (_, signature) in forms.items()], more, alone))
     return found
 
 
-def _in_step(seconds, more, alone):
+def _in_step(forms, more, alone):
     """Times of the other forms in a step, in which all together take `more` nanoseconds than the ops, by signature.
-    `seconds` has for each op its own time and the signature of the form. They add up to what the step tells; it differs from
+    `forms` has for each op its own time and the signature of the form. They add up to what the step tells; it differs from
     `alone`, as such forms take less power than products, which then have a higher clock."""
-    known = sum(alone[signature][0] for _, signature in seconds)
-    share = min(max((sum(time_ns for time_ns, _ in seconds) + more) / known, 1 / MOST_CHANGE), MOST_CHANGE)
-    return {signature: max(int(share * alone[signature][0]), 1) for _, signature in seconds}
+    known = sum(alone[signature][0] for _, signature in forms)
+    share = min(max((sum(time_ns for time_ns, _ in forms) + more) / known, 1 / MOST_CHANGE), MOST_CHANGE)
+    return {signature: max(int(share * alone[signature][0]), 1) for _, signature in forms}

@@ -29,12 +29,12 @@ class _Memset(C.Structure):
                 ("width", C.c_size_t), ("height", C.c_size_t)]
 
     def words(self):
-        """How many words of four bytes are set; None if they are not whole words of one row."""
+        """How many words of four bytes are set; 0 if they are not whole words of one row."""
         count, rest = divmod(self.element * self.width, 4)
-        return count if self.height <= 1 and not rest and not self.place % 4 else None
+        return count if self.height <= 1 and not rest and not self.place % 4 else 0
 
     def word(self):
-        return self.value * {1: 0x01010101, 2: 0x00010001, 4: 1}[self.element] & 0xffffffff
+        return (self.value & (1 << 8 * self.element) - 1) * {1: 0x01010101, 2: 0x00010001, 4: 1}[self.element]
 
 
 class _Kernel(C.Structure):
@@ -75,7 +75,7 @@ def as_kernels(graph):
         if kind.value != MEMSET:
             continue
         _check(driver.cuGraphMemsetNodeGetParams(node, C.byref(memset)))
-        if memset.words() is not None:
+        if memset.words():
             _replace(driver, graph, node, memset)
 
 
@@ -83,7 +83,7 @@ def _replace(driver, graph, node, memset):
     given = C.c_uint64(memset.place), C.c_uint(memset.word()), C.c_uint64(memset.words())
     arguments = (C.c_void_p * len(given))(*(C.addressof(value) for value in given))
     blocks = min(-(-given[2].value // (THREADS * EACH)), BLOCKS)
-    kernel = _Kernel(_function(), (blocks, 1, 1), (THREADS, 1, 1), 0, arguments)
+    kernel = _Kernel(_torch.handle_of(_compiled(torch.cuda.current_device())), (blocks, 1, 1), (THREADS, 1, 1), 0, arguments)
     before, after, new = (_list(driver.cuGraphNodeGetDependencies, node), _list(driver.cuGraphNodeGetDependentNodes, node),
                           C.c_void_p())
     _check(driver.cuGraphAddKernelNode_v2(C.byref(new), graph, _handles(before), C.c_size_t(len(before)), C.byref(kernel)))
@@ -95,8 +95,3 @@ def _replace(driver, graph, node, memset):
 @functools.lru_cache
 def _compiled(device):
     return _torch.compile_cuda(SOURCE, "cairn_set")
-
-
-def _function():
-    function = _compiled(torch.cuda.current_device()).func
-    return function.value if isinstance(function, C.c_void_p) else function

@@ -39,11 +39,12 @@ def record(model: torch.nn.Module, call: Callable[..., torch.Tensor], inputs: Se
     torch.cuda.synchronize()
     _torch.clear_cublas_workspaces()  # the workspaces of the graph must be in its own memory
     torch.cuda.empty_cache()
-    graph = torch.cuda.CUDAGraph(keep_graph=bool(hosts))
+    parks = bool(hosts)
+    graph = torch.cuda.CUDAGraph(keep_graph=parks)
     with torch.cuda.graph(graph, stream=side), _moves.keep_hosts(hosts):
         loss = call(*held)
         loss.backward()
-    if hosts:
+    if parks:
         _memsets.as_kernels(graph.raw_cuda_graph())
         graph.instantiate()
     gradients = [p.grad for p in parameters]

@@ -402,6 +402,11 @@ def compile_cuda(source: str, name: str) -> Any:
     return torch.cuda._compile_kernel(source, name)
 
 
+def handle_of(kernel: Any) -> int:
+    """The driver's handle of such a kernel."""
+    return getattr(kernel.func, "value", kernel.func)
+
+
 def eager_uses_cudnn(x, weight, bias, mean, var, eps) -> bool:
     """Whether eager execution of a batch norm in training uses cuDNN; never if PyTorch does not say."""
     choose = getattr(torch._C, "_select_batch_norm_backend", None)

@@ -78,7 +78,7 @@ class Memsets(unittest.TestCase):
     def test_graph(self):
         """Each waits for what its memset waited for, and sets the same bytes."""
         driver = self.changed(Driver({1: (KERNEL, {}), 2: memset(4096, 0x5a, 1, 1 << 20), 3: (KERNEL, {}), 4: (KERNEL, {}),
-                                      9: memset(512, 0xabcd, 2, 6), 10: memset(64, 7, 4, 1)},
+                                      9: memset(512, 0xffffabcd, 2, 6), 10: memset(64, 7, 4, 1)},
                                      {(1, 2), (2, 3), (2, 4), (4, 9), (9, 10)}))
         self.assertEqual([kind for kind, _ in driver.nodes.values()], [KERNEL] * 6)
         large, short, word = (what for _, what in list(driver.nodes.values())[3:])
@@ -89,8 +89,8 @@ class Memsets(unittest.TestCase):
         self.assertEqual(driver.edges, {(1, 11), (11, 3), (11, 4), (4, 12), (12, 13)})
 
     def test_left_alone(self):
-        """What is not whole words of one row."""
-        nodes = {1: memset(64, 0, 1, 7), 2: memset(66, 0, 1, 8), 3: memset(64, 0, 1, 8, height=2)}
+        """What is not whole words of one row, or nothing at all."""
+        nodes = {1: memset(64, 0, 1, 7), 2: memset(66, 0, 1, 8), 3: memset(64, 0, 1, 8, height=2), 4: memset(64, 0, 1, 0)}
         self.assertEqual(self.changed(Driver(nodes, {(1, 2)})).nodes, nodes)
 
     def test_refused(self):
@@ -103,17 +103,32 @@ class Memsets(unittest.TestCase):
     @unittest.skipUnless(torch.cuda.is_available(), "no GPU")
     def test_on_device(self):
         """A graph with a copy to the host in between."""
+        driver, C, kind = _memsets._driver(), _memsets.C, _memsets.C.c_int()
         side, host = torch.cuda.Stream(), torch.empty(1 << 20, pin_memory=True)
         x, graph = torch.ones(1 << 20, device="cuda"), torch.cuda.CUDAGraph(keep_graph=True)
+
+        def zero(values):
+            stream = C.c_void_p(torch.cuda.current_stream().cuda_stream)
+            _memsets._check(driver.cuMemsetD8Async(C.c_uint64(values.data_ptr()), C.c_ubyte(0),
+                                                   C.c_size_t(4 * values.numel()), stream))
+
+        def memsets():
+            found = 0
+            for node in _memsets._list(driver.cuGraphGetNodes, C.c_void_p(graph.raw_cuda_graph())):
+                _memsets._check(driver.cuGraphNodeGetType(node, C.byref(kind)))
+                found += kind.value == _memsets.MEMSET
+            return found
         with torch.cuda.graph(graph):
-            x.zero_()
+            zero(x)
             x.add_(1)
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 host.copy_(x, non_blocking=True)
             torch.cuda.current_stream().wait_stream(side)
-            x[:5].zero_()
+            zero(x[:5])
+        self.assertGreaterEqual(memsets(), 2)
         _memsets.as_kernels(graph.raw_cuda_graph())
+        self.assertEqual(memsets(), 0)
         graph.instantiate()
         for _ in range(2):
             graph.replay()
