@@ -118,12 +118,15 @@ class Planner:
 
     def none(self):
         """The plan that recomputes nothing."""
-        return self._wrap(self.step.solve("none"), "none", None, 0.0)
+        return self._wrap(self._solve_none(), "none", None, 0.0)
+
+    def _solve_none(self):
+        return self.step.solve("none")
 
     def enough(self):
         """The smallest budget in which nothing is recomputed."""
         if self._enough is None:
-            self._enough = self.needs(self.step.solve("none"))
+            self._enough = self.needs(self._solve_none())
         return self._enough
 
     def needs(self, solution):

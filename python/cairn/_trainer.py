@@ -55,8 +55,8 @@ class _WholePlanner(Planner):
         solution.peak += self.stays - sum(self._rounded(s) for s in self.homes(solution))
         return solution
 
-    def none(self):
-        return self._wrap(self._whole(self.step.solve("none")), "none", None, 0.0)
+    def _solve_none(self):
+        return self._whole(super()._solve_none())
 
     def _solve(self, size):
         return self._whole(self.step.solve(self.options.algorithm, 0, self.machine, self.machine is not None,
