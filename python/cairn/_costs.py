@@ -42,7 +42,7 @@ PLAIN, CUBLAS, CUBLASLT = "aten", "cublas", "cublaslt"
 
 MOST_ROUNDS = 16  # of measuring and propagating
 CYCLES = 2 * 10**9  # of a GPU's clock in a second, about
-IN_STEP = 85  # percent of the speed of copies alone: an H200 copies 47 to 51 GB/s in steps, and 55 alone (docs/tried.md)
+IN_STEP = 85  # percent of the speed of copies alone: an H200 copies 48 to 51 GB/s in steps, and 55 alone (docs/tried.md)
 FIGURES, TRIALS = "figures", "trials"  # what a table has to save
 _trials: dict = {}  # by origin: the outcomes of trials in this process
 _known: dict = {}  # by file and origin: figures and results that this process has saved, or would have
