@@ -193,7 +193,7 @@ def times_of(gm, signature_of, second_of, alone, device, recorded, room):
     node, with its signature, or None."""
     nodes = [n for n in gm.graph.nodes if n.op == "call_function" and makes_storage(n) and not is_effect(n)
              and not is_collective(n) and signature_of(n) in alone]
-    forms = {n: second_of(n) for n in nodes if second_of(n) is not None}
+    forms = {n: form for n in nodes if (form := second_of(n)) is not None}
     workspaces = {n: alone[signature_of(n)][1] for n in nodes}
     workspaces.update({n: max(workspaces[n], alone[signature][1]) for n, (_, signature) in forms.items()})
     sizes = Sizes(nodes, workspaces)
